@@ -314,7 +314,7 @@ def add_missing(scores: Scores, cells: Sequence[Cell], workers: int, title: str,
         scores.add(cell, found)
 
 
-def arguments(words: Sequence[str] | None) -> argparse.Namespace:
+def arguments(texts: Sequence[str] | None) -> argparse.Namespace:
     """Return what was asked for."""
     parser = argparse.ArgumentParser(description="Accuracy of the planner's defaults on real data.")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), help="all if left out")
@@ -324,12 +324,12 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", choices=("accuracy", "forecasts"), help="one part; both if left out")
     parser.add_argument("--workers", type=int, default=WORKERS, help="processes")
     parser.add_argument("--results", type=Path, default=HERE / "results", help="folder for the scores of single runs")
-    return parser.parse_args(words)
+    return parser.parse_args(texts)
 
 
-def main(words: Sequence[str] | None = None) -> None:
+def main(texts: Sequence[str] | None = None) -> None:
     """Measure what is not known yet, and print one table per set."""
-    asked, console = arguments(words), Console(width=190)
+    asked, console = arguments(texts), Console(width=190)
     scores = Scores(asked.results)
     console.print(f"Scores of single runs: {scores.path}", soft_wrap=True, markup=False)
     with ExitStack() as stack:

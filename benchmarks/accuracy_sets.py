@@ -43,7 +43,7 @@ METRICS = tuple(f"{rows} {score}" for rows in (TRAINING, HELD_OUT) for score in 
 class Trust:
     """Who is trusted: what a fit is asked for, and whether its rows are in silos at all."""
 
-    words: dict[str, Any]
+    parameters: dict[str, Any]
     has_silos: bool = True
 
 
@@ -163,7 +163,7 @@ def measure(name: str, trust: str, epsilon: float, run: int) -> dict[str, float]
     labels, found = table[schema.label.name], {}
     positive = schema.label.read(labels).values > 0
     for train, scored in chosen.fits(silo, run):
-        asked = {"schema": schema, "random_state": FIRST_SEED + run} | TRUST[trust].words
+        asked = {"schema": schema, "random_state": FIRST_SEED + run} | TRUST[trust].parameters
         model = PrivateLogisticRegression(epsilon, DELTA, **asked)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SimulatedNoiseWarning)

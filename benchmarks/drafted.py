@@ -55,10 +55,10 @@ def accuracy(model: ReleasedModel, tables: dict[str, Path]) -> float:
 
 def fitted(place: Path, tables: dict[str, Path], view: str) -> float:
     """Train in one place, as the command does."""
-    words = [*map(str, tables.values()), "--schema", str(place / "schema.json"), "--missing", "fill", "--view", view]
-    words += ["--epsilon", str(TARGET.epsilon), "--delta", str(TARGET.delta)]
-    words += ["--out", str(place / "fit.json"), "--force"]
-    done = subprocess.run([sys.executable, "-m", "dpadmm", "fit", *words], capture_output=True, text=True)
+    texts = [*map(str, tables.values()), "--schema", str(place / "schema.json"), "--missing", "fill", "--view", view]
+    texts += ["--epsilon", str(TARGET.epsilon), "--delta", str(TARGET.delta)]
+    texts += ["--out", str(place / "fit.json"), "--force"]
+    done = subprocess.run([sys.executable, "-m", "dpadmm", "fit", *texts], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr)
     return accuracy(ReleasedModel.load(place / "fit.json"), tables)

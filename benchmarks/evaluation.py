@@ -153,9 +153,9 @@ def rows(runs: int = RUNS) -> list[Row]:
     made = []
     for world in worlds():
         auc = measure(world, runs)["AUC"]
-        name, promised = f"evaluation, {world.name}", None if world.labels.mean() < 0.1 else 0.95
+        name, reserved = f"evaluation, {world.name}", None if world.labels.mean() < 0.1 else 0.95
         made += [
-            Row(f"{name}: AUC within .02", auc.within, "of runs", "", target=promised),
+            Row(f"{name}: AUC within .02", auc.within, "of runs", "", target=reserved),
             Row(f"{name}: AUC covered by the noise interval", auc.covered, "of runs", "", target=0.93),
         ]
     return made

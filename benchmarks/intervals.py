@@ -287,14 +287,14 @@ def measure(cell: Cell, fits: int, seed: int) -> Found:
         )
         done = run_plan(made, raw, SimulatedSampler(int(rng.integers(2**62))), progress=False)
         assert done.encoding is not None
-        told = contrasts(schema.columns, done.encoding)
-        found = estimate(CurvatureFacts.of(done.released["curvature"], 0.0), told.basis)
+        reported = contrasts(schema.columns, done.encoding)
+        found = estimate(CurvatureFacts.of(done.released["curvature"], 0.0), reported.basis)
         ratios.append(found.ratio)
         if truths is None:
             truths = _truths(population, cell.n, done.encoding)
-        if not found.is_told:
+        if not found.is_determined:
             continue
-        rows = interval_rows(found, told, 0.95)
+        rows = interval_rows(found, reported, 0.95)
         for truth, covered in zip(truths[:2], (named, ordinary), strict=True):
             covered.append([row.low <= value <= row.high for row, value in zip(rows, truth, strict=True)])
         lengths.append([row.std_err for row in rows])
@@ -304,7 +304,7 @@ def measure(cell: Cell, fits: int, seed: int) -> Found:
 
 def _truths(population: Design | Table, n: int, encoding: RowEncoding) -> tuple[Floats, Floats, Floats]:
     """Return the coefficients of encoded rows, of rows as they are, and standard errors without privacy."""
-    told = contrasts(population.columns, encoding)
+    reported = contrasts(population.columns, encoding)
     wide = replace(encoding, radius=1e3, **_public(population.columns))  # no row is as long
     as_are = contrasts(population.columns, wide)
 
@@ -316,13 +316,17 @@ def _truths(population: Design | Table, n: int, encoding: RowEncoding) -> tuple[
         return parts
 
     zero = np.zeros(encoding.dimension)
-    w, own = optimum(rows(encoding), zero, told.basis), optimum(rows(wide), zero, as_are.basis)
-    hessian, total = np.zeros((told.basis.shape[1],) * 2), 0
+    w, own = optimum(rows(encoding), zero, reported.basis), optimum(rows(wide), zero, as_are.basis)
+    hessian, total = np.zeros((reported.basis.shape[1],) * 2), 0
     for z, labels in rows(encoding)():
-        pull, z = expit(-labels * (z @ w)), z @ told.basis
+        pull, z = expit(-labels * (z @ w)), z @ reported.basis
         hessian, total = hessian + (z * (pull * (1 - pull))[:, None]).T @ z, total + len(z)
-    inverse = told.basis @ np.linalg.inv(hessian * n / total) @ told.basis.T
-    return told.rows @ w, as_are.rows @ own, np.sqrt(np.einsum("ij,jk,ik->i", told.rows, inverse, told.rows))
+    inverse = reported.basis @ np.linalg.inv(hessian * n / total) @ reported.basis.T
+    return (
+        reported.rows @ w,
+        as_are.rows @ own,
+        np.sqrt(np.einsum("ij,jk,ik->i", reported.rows, inverse, reported.rows)),
+    )
 
 
 def _public(columns: tuple[Column, ...]) -> dict[str, tuple[float, ...]]:
@@ -379,12 +383,13 @@ def line(cell: Cell, found: Found) -> str:
     head = f"| {pop.name} | {d} | {cell.n:,} | {cell.epsilon:g} | {cell.watched} "
     if not found.planned:
         return head + "| declined by the plan | | | | |"
-    told = len(found.named) / len(found.ratios)
+    reported = len(found.named) / len(found.ratios)
     if len(found.named) < 20:
-        return head + f"| {100 * told:.0f} % | {np.median(found.ratios):.1f} | | | |"
+        return head + f"| {100 * reported:.0f} % | {np.median(found.ratios):.1f} | | | |"
     error = found.named.mean(axis=1).std() / np.sqrt(len(found.named))
     return head + (
-        f"| {100 * told:.0f} % | {np.median(found.ratios):.1f} | {100 * found.named.mean():.1f} ({100 * error:.1f}) "
+        f"| {100 * reported:.0f} % | {np.median(found.ratios):.1f} | {100 * found.named.mean():.1f} "
+        f"({100 * error:.1f}) "
         f"| {100 * found.named.mean(axis=0).min():.0f} | {100 * found.ordinary.mean():.1f} | {found.length:.2f} |"
     )
 

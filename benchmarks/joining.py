@@ -18,18 +18,18 @@ LIMIT_SECONDS = 2.0
 class Command:
     """A `dpadmm` command, and how long it takes until it says something."""
 
-    def __init__(self, place: Path, name: str, *words: str) -> None:
+    def __init__(self, place: Path, name: str, *args: str) -> None:
         self.log, self.began = place / f"{name}.log", time.perf_counter()
         with self.log.open("wb") as file:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "dpadmm", *words], cwd=place, stdout=file, stderr=subprocess.STDOUT
+                [sys.executable, "-m", "dpadmm", *args], cwd=place, stdout=file, stderr=subprocess.STDOUT
             )
 
-    def seconds_until(self, words: str) -> float:
+    def seconds_until(self, args: str) -> float:
         """Wait for these words; return how long they took since the command was given."""
-        while words not in self.log.read_text():
-            if self.process.poll() is not None and words not in self.log.read_text():
-                raise RuntimeError(f"{words!r} is not in\n{self.log.read_text()}")
+        while args not in self.log.read_text():
+            if self.process.poll() is not None and args not in self.log.read_text():
+                raise RuntimeError(f"{args!r} is not in\n{self.log.read_text()}")
             time.sleep(0.005)
         return time.perf_counter() - self.began
 
@@ -48,12 +48,12 @@ def rows() -> list[Row]:
         for name, table in tables.items():
             table.to_csv(place / f"{name}.csv", index=False)
 
-        def given(name: str, *words: str) -> Command:
-            made = Command(place, name, *words)
+        def given(name: str, *args: str) -> Command:
+            made = Command(place, name, *args)
             ends.callback(made.end)
             return made
 
-        silos = [word for name in tables for word in ("--silo", name)]
+        silos = [term for name in tables for term in ("--silo", name)]
         asked = ["--schema", "schema.json", "--epsilon", "1", "--delta", "1e-6", "--address", f"127.0.0.1:{port}"]
         spent = {}
         invite = given("invite", "coordinator", "invite", "coordinator", "--study", "one", *silos, *asked)

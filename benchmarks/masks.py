@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from dpadmm.noise.masks import MaskKey, PairwiseMasks, add_masks, to_words
+from dpadmm.noise.masks import MaskKey, PairwiseMasks, add_masks, to_uint64
 from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.sampler import Draw, SecureSampler, grid_for
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
@@ -30,8 +30,8 @@ def rows() -> list[Row]:
         table.append(_row(f"keys of a run, {n_silos} silos", _best(partial(_set_up, publics), 7)))
         masks = PairwiseMasks.of(0, keys[0], publics, b"benchmark")
         for dimension, times in DIMENSIONS.items():
-            words = np.zeros(dimension, dtype=np.uint64)
-            spent = _best(partial(add_masks, words, masks, "broadcast", 1), times)
+            texts = np.zeros(dimension, dtype=np.uint64)
+            spent = _best(partial(add_masks, texts, masks, "broadcast", 1), times)
             table.append(_row(f"masks of a round, {n_silos} silos, d = {dimension:,}", spent))
     for dimension, times in DIMENSIONS.items():
         table.append(_row(f"share of the noise, exact, d = {dimension:,}", _best(_share(dimension), times)))
@@ -63,7 +63,7 @@ def _share(dimension: int) -> Callable[[], object]:
         np.zeros((1, dimension, 1)),
         SecureSampler(),
     )
-    return lambda: to_words(sampler.perturb(values, [whole.share(0)], draw), grid)
+    return lambda: to_uint64(sampler.perturb(values, [whole.share(0)], draw), grid)
 
 
 def _best(work: Callable[[], object], times: int) -> float:

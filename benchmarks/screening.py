@@ -90,8 +90,8 @@ def rows(number: int = ROWS) -> list[Row]:
 
 def _started(program: str, source: Path, file: Path) -> "subprocess.Popen[str]":
     environment = os.environ | {"PYTHONPATH": str(source)}
-    words = [sys.executable, "-c", program, str(file)]
-    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    texts = [sys.executable, "-c", program, str(file)]
+    return subprocess.Popen(texts, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
 
 def _turn(process: "subprocess.Popen[str]") -> float:

@@ -18,19 +18,21 @@ import pyarrow.parquet as pq
 from table import Row
 
 SMALL, LARGE = 2_000_000, 20_000_000
-COLUMNS, CHUNK, WORDS = 20, 250_000, ("red", "green", "blue", "white")
+COLUMNS, CHUNK, ARGUMENTS = 20, 250_000, ("red", "green", "blue", "white")
 _LEAST, _MOST = 1e6, 400.0
 
-_COMMON = """
-import json, resource, sys, time, warnings
+_COMMON = f"""
+import json, sys, time, warnings
 from pathlib import Path
 import numpy as np
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from table import peak_memory
 warnings.simplefilter("ignore")
 files, words = [Path(each) for each in sys.argv[1].split("|")], int(sys.argv[2])
-known = {f"x{j}": (-100, 200) for j in range(20 - words)}
-known |= {f"w{j}": ["red", "green", "blue", "white"] for j in range(words)} | {"sick": ("yes", "no")}
+known = {{f"x{{j}}": (-100, 200) for j in range(20 - words)}}
+known |= {{f"w{{j}}": ["red", "green", "blue", "white"] for j in range(words)}} | {{"sick": ("yes", "no")}}
 def told(begin, rows):
-    print(json.dumps([time.process_time() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, rows]))
+    print(json.dumps([time.process_time() - begin, peak_memory(), rows]))
 """
 _PASS = f"""{_COMMON}
 from dpadmm.core.dataset import Dataset
@@ -42,7 +44,7 @@ from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import risk_of
 schema, table = public_schema(known, "sick", is_real=False), StreamedTable(ParquetTable.of(files[0]))
 encoding = schema.encoding(2.0)
-(stream,) = Dataset.of_tables(schema, {"a": table}, CellRules()).silos(encoding)
+(stream,) = Dataset.of_tables(schema, dict(a=table), CellRules()).silos(encoding)
 begin = time.process_time()
 risk_of(stream, Logistic()).gradient(np.ones((1, encoding.dimension, 1)))
 told(begin, table.rows)
@@ -57,16 +59,16 @@ told(begin, 0)
 """
 
 
-def write(path: Path, number: int, words: int = 0, seed: int = 0) -> Path:
+def write(path: Path, number: int, args: int = 0, seed: int = 0) -> Path:
     """Write a table of so many rows, of whole numbers and some columns of words."""
     rng = np.random.default_rng(seed)
-    slopes = np.linspace(-1, 1, COLUMNS - words)
-    named = [(f"x{j}", pa.float64()) for j in range(COLUMNS - words)] + [(f"w{j}", pa.string()) for j in range(words)]
+    slopes = np.linspace(-1, 1, COLUMNS - args)
+    named = [(f"x{j}", pa.float64()) for j in range(COLUMNS - args)] + [(f"w{j}", pa.string()) for j in range(args)]
     with pq.ParquetWriter(path, pa.schema([*named, ("sick", pa.string())])) as out:
         for first in range(0, number, CHUNK):
             n = min(CHUNK, number - first)
-            X = np.rint(20 * rng.normal(size=(n, COLUMNS - words))) + 50
-            texts = [rng.choice(WORDS, n) for _ in range(words)]
+            X = np.rint(20 * rng.normal(size=(n, COLUMNS - args))) + 50
+            texts = [rng.choice(ARGUMENTS, n) for _ in range(args)]
             is_sick = (X - 50) @ slopes / 20 + rng.logistic(size=n) > 0
             out.write_table(pa.table([*X.T, *texts, np.where(is_sick, "yes", "no")], schema=out.schema))
     return path
@@ -92,9 +94,9 @@ def rows(small: int = SMALL, large: int = LARGE) -> list[Row]:
     return found
 
 
-def _pass(file: Path, words: int, name: str, found: list[Row]) -> float:
+def _pass(file: Path, args: int, name: str, found: list[Row]) -> float:
     """Measure a pass; return its peak memory."""
-    seconds, peak, number = _measured(_PASS, str(file), str(words))
+    seconds, peak, number = _measured(_PASS, str(file), str(args))
     speed, what = number / seconds, f"streamed pass, {name} x {COLUMNS}"
     found.append(Row(f"{what}", speed / 1e6, "M rows a s of CPU", "wanted", _LEAST / 1e6, speed / _LEAST, target=1.0))
     found.append(Row(f"{what}: peak memory", peak, "MB, imports included", "", most=_MOST))
@@ -111,7 +113,7 @@ def _fits(files: list[Path], number: int, method: str) -> list[Row]:
     ]
 
 
-def _measured(program: str, *words: str) -> tuple[float, float, int]:
-    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=True)
+def _measured(program: str, *args: str) -> tuple[float, float, int]:
+    done = subprocess.run([sys.executable, "-c", program, *args], capture_output=True, text=True, check=True)
     seconds, peak, number = json.loads(done.stdout)
     return seconds, peak, number

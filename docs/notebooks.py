@@ -76,11 +76,11 @@ def markdown(notebook: dict[str, Any]) -> str:
     return "\n\n".join(parts).replace("](../docs/", "](../")  # a notebook lies in `examples`, its page in `docs`
 
 
-def _shown(output: dict[str, Any], words: str) -> str:
+def _shown(output: dict[str, Any], texts: str) -> str:
     if output["output_type"] == "stream":
         return f"```text\n{''.join(output['text'])}```"
     drawing = quote("".join(output["data"]["image/svg+xml"]), safe="")
-    return f'<img class="plot" alt="{words}" src="data:image/svg+xml,{drawing}">'
+    return f'<img class="plot" alt="{texts}" src="data:image/svg+xml,{drawing}">'
 
 
 def on_page_markdown(markdown_text: str, **_: Any) -> str:

@@ -77,8 +77,8 @@ def fit(place: Path, *more: str) -> Callable[[], object]:
     label = {"kind": "binary", "name": "y", "positive": ["1"], "negative": ["0"]}
     schema = {"format": "dpadmm-schema", "version": 1, "row_norm": 1.0, "constant": 0.3}
     (place / "schema.json").write_text(json.dumps({**schema, "label": label, "columns": columns}))
-    words = "fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5"
-    return lambda: app([*words.split(), *more, "--json"], standalone_mode=False)
+    args = "fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5"
+    return lambda: app([*args.split(), *more, "--json"], standalone_mode=False)
 
 
 def masked(place: Path) -> Callable[[], object]:
@@ -120,7 +120,7 @@ class Stage(NamedTuple):
     title: str
     tag: str
     packages: str
-    words: tuple[str, ...]
+    args: tuple[str, ...]
 
 
 STAGES = (
@@ -200,14 +200,14 @@ def picture(found: list[str]) -> str:
     parts, top = [], 10
     for stage, modules in zip(STAGES, stages(found), strict=True):
         shown = textwrap.wrap(", ".join(modules), _LETTERS, break_on_hyphens=False)
-        height = 36 + _LINE * (len(stage.words) + len(shown))
+        height = 36 + _LINE * (len(stage.args) + len(shown))
         if parts:
             parts.append(f'<path class="arrow" d="M {_WIDTH / 2:g} {top - _GAP} v {_GAP - 4}"/>')
         parts.append(f'<rect x="10" y="{top}" width="{_WIDTH - 20}" height="{height}" rx="6"/>')
         parts.append(f'<text class="stage" x="24" y="{top + 22}">{stage.title}</text>')
         if stage.tag:
             parts.append(f'<text class="tag" x="{_WIDTH - 24}" y="{top + 22}" text-anchor="end">{stage.tag}</text>')
-        lines = [*((line, "") for line in stage.words), *((line, ' class="module"') for line in shown)]
+        lines = [*((line, "") for line in stage.args), *((line, ' class="module"') for line in shown)]
         parts += [
             f'<text{kind} x="24" y="{top + 42 + _LINE * i}">{escape(line)}</text>'
             for i, (line, kind) in enumerate(lines)

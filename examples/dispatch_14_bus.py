@@ -103,13 +103,15 @@ def main(margin: float = 9.0, runs: int = 200, epsilon: float = 1.0, folder: Pat
     kept, figure = {}, Figure(figsize=(6.4, 3.2), layout="constrained")
     axes = figure.subplots()
     noisy = [release(loads, epsilon, seed).sums[0] for seed in range(runs)]
-    for room, colour in ((0.0, "#D55E00"), (margin, "#0072B2")):
-        plans = [dispatch(*each, room) for each in noisy]
+    for headroom, colour in ((0.0, "#D55E00"), (margin, "#0072B2")):
+        plans = [dispatch(*each, headroom) for each in noisy]
         flows = np.array([flow_of(plan, loads) for plan in plans])
         gap = np.mean([hourly_cost(plan, loads) for plan in plans]) / optimum - 1
-        kept[room] = float((flows <= LIMIT + 1e-6).mean())
-        print(f"margin {room:g} MW: cost {gap:+.2%}, the line keeps its limit in {kept[room]:.1%} of {runs} runs")
-        axes.hist(flows, bins=30, alpha=0.6, color=colour, label=f"margin {room:g} MW: {kept[room]:.0%} within")
+        kept[headroom] = float((flows <= LIMIT + 1e-6).mean())
+        print(
+            f"margin {headroom:g} MW: cost {gap:+.2%}, the line keeps its limit in {kept[headroom]:.1%} of {runs} runs"
+        )
+        axes.hist(flows, bins=30, alpha=0.6, color=colour, label=f"margin {headroom:g} MW: {kept[headroom]:.0%} within")
     axes.axvline(LIMIT, color="black", linestyle="--", label="limit")
     axes.set(xlabel="flow from bus 1 to bus 2 (MW)", ylabel="simulated runs")
     axes.legend(loc="upper left", fontsize=8)

@@ -47,9 +47,9 @@ def draw(found: dict[str, np.ndarray], epsilons: Sequence[float], runs: int, fol
     """Write the picture as SVG and PNG."""
     figure = Figure(figsize=(6.4, 3.8), layout="constrained")
     axes = figure.subplots()
-    for (view, words), colour in zip(VIEWS.items(), ("#0072B2", "#D55E00"), strict=True):
+    for (view, texts), colour in zip(VIEWS.items(), ("#0072B2", "#D55E00"), strict=True):
         scores = found[view]
-        axes.plot(epsilons, scores.mean(axis=1), "o-", color=colour, label=f"protected {words}")
+        axes.plot(epsilons, scores.mean(axis=1), "o-", color=colour, label=f"protected {texts}")
         axes.fill_between(epsilons, scores.min(axis=1), scores.max(axis=1), color=colour, alpha=0.15, linewidth=0)
     plain = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y).score(X, y)
     axes.axhline(plain, color="black", linestyle="--", linewidth=1, label="pooled, no privacy")

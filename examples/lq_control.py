@@ -31,13 +31,13 @@ WEIGHT = np.kron(np.eye(STEPS), np.diag([1.0, 0.1]))  # of positions and speeds
 COMMON = M.T @ WEIGHT @ M + 0.2 * np.eye(STEPS)  # every party's curvature: public
 
 
-def parties(wishes: np.ndarray) -> Quadratics:
+def parties(preferred: np.ndarray) -> Quadratics:
     """Return costs ||x - wish||^2 in the weights plus a little for the inputs, as functions of the inputs."""
     curvature = np.linalg.eigvalsh(COMMON)
-    return Quadratics(COMMON, (FREE - wishes) @ WEIGHT @ M, (float(curvature[0]), float(curvature[-1])))
+    return Quadratics(COMMON, (FREE - preferred) @ WEIGHT @ M, (float(curvature[0]), float(curvature[-1])))
 
 
-def wishes(n: int, rng: np.random.Generator, mean: float) -> np.ndarray:
+def preferred(n: int, rng: np.random.Generator, mean: float) -> np.ndarray:
     """Return paths that rise to about `mean`, a different one for every party."""
     rise = np.linspace(0.1, 1.0, STEPS)
     goals = mean + rng.uniform(-0.5, 0.5, (n, 1))
@@ -51,8 +51,8 @@ def cost(inputs: np.ndarray, agents: Quadratics) -> float:
 
 def main(n: int = 100, runs: int = 20, epsilon: float = 1.0, folder: Path = Path()) -> dict[str, float]:
     """Steer the system in three ways; returns the gap of each to the optimal cost."""
-    known = wishes(n, np.random.default_rng(0), 1.0)  # the public guess: everybody wants about 1
-    agents, guess = parties(wishes(n, np.random.default_rng(1), 1.5)), parties(known)
+    known = preferred(n, np.random.default_rng(0), 1.0)  # the public guess: everybody wants about 1
+    agents, guess = parties(preferred(n, np.random.default_rng(1), 1.5)), parties(known)
     distance = float(np.linalg.norm(M.T @ WEIGHT[:, ::2] @ np.linspace(0.1, 1.0, STEPS)))  # a goal, by 1
     metric = np.linalg.cholesky(COMMON).T
     asked = {"protect": Linear(distance), "epsilon": epsilon, "delta": 1e-6, "guess": guess, "guess_error": 0.5}

@@ -25,23 +25,23 @@ def main(n_records: int = 5_000) -> LedgerStatement:
     shared = {"delta": DELTA, "feature_bounds": (-1, 1), "classes": ("no", "yes")}
     with TemporaryDirectory() as folder:
         path = Path(folder) / "clinic.ledger"
-        with Ledger.create(path, ledger_data(X, y), Budget(epsilon=1.5, delta=DELTA)) as book:
-            first = PrivateLogisticRegression(epsilon=1.0, ledger=book, **shared).fit(X, y)
-            tell("logistic regression, epsilon 1", book)
-            PrivateLinearSVC(epsilon=0.8, ledger=book, **shared).fit(X, y)
-            tell("support vector machine, epsilon 0.8", book)
-            score = private_score(first, X, y, epsilon=0.1, delta=DELTA, ledger=book)
-            tell(f"accuracy of the first is {score.value:.3f} +- {score.standard_error:.3f}, epsilon 0.1", book)
+        with Ledger.create(path, ledger_data(X, y), Budget(epsilon=1.5, delta=DELTA)) as opened:
+            first = PrivateLogisticRegression(epsilon=1.0, ledger=opened, **shared).fit(X, y)
+            tell("logistic regression, epsilon 1", opened)
+            PrivateLinearSVC(epsilon=0.8, ledger=opened, **shared).fit(X, y)
+            tell("support vector machine, epsilon 0.8", opened)
+            score = private_score(first, X, y, epsilon=0.1, delta=DELTA, ledger=opened)
+            tell(f"accuracy of the first is {score.value:.3f} +- {score.standard_error:.3f}, epsilon 0.1", opened)
             try:
-                PrivateLogisticRegression(epsilon=1.0, ledger=book, **shared).fit(X, y)
+                PrivateLogisticRegression(epsilon=1.0, ledger=opened, **shared).fit(X, y)
             except BudgetError as refusal:
                 print(f"one more model, epsilon 1, is refused: {refusal}")
-            return book.statement()
+            return opened.statement()
 
 
-def tell(what: str, book: Ledger) -> None:
+def tell(what: str, opened: Ledger) -> None:
     """Print what is spent so far."""
-    print(f"{what}: {book.statement().spent_epsilon:.3f} of 1.5 spent")
+    print(f"{what}: {opened.statement().spent_epsilon:.3f} of 1.5 spent")
 
 
 if __name__ == "__main__":

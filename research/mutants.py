@@ -118,11 +118,11 @@ class Copy:
             raise RuntimeError(f"The audit did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
         if done.returncode == 0:
             return None
-        words = {"attack": "REFUTED", "sensitivity": "values before noise move", "scale": "every release has the noise"}
-        words |= {"independence": "noise is independent across", "sampling": "every record is in every batch"}
-        words["rounding"] = "rounded to the grid"
+        texts = {"attack": "REFUTED", "sensitivity": "values before noise move", "scale": "every release has the noise"}
+        texts |= {"independence": "noise is independent across", "sampling": "every record is in every batch"}
+        texts["rounding"] = "rounded to the grid"
         said = " ".join(done.stdout.split())
-        return ", ".join(name for name, sign in words.items() if sign in said)
+        return ", ".join(name for name, sign in texts.items() if sign in said)
 
     def with_mutant(self, mutant: Mutant) -> Caught:
         path = self.place / "src" / "dpadmm" / mutant.path

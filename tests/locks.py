@@ -460,10 +460,10 @@ def commands_and_page(folder: Path) -> Any:
 # --- federations -----------------------------------------------------------------------------------------------------
 
 
-def worlds() -> Any:
+def setups() -> Any:
     """Return the helpers that make a federation in a folder."""
     sys.path.insert(0, str(ROOT))
-    spec = importlib.util.spec_from_file_location("lock_worlds", ROOT / "tests/federation/protocol/worlds.py")
+    spec = importlib.util.spec_from_file_location("lock_setups", ROOT / "tests/federation/protocol/setups.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -476,7 +476,7 @@ def federated(folder: Path, **terms: Any) -> Any:
     """Run a federation in this process; return the model, and who released what at which noise."""
     from dpadmm.federation.outcome import outcome_of
 
-    world = worlds().make(folder, **terms)
+    world = setups().make(folder, **terms)
     coordinator = world.coordinator()
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
@@ -491,13 +491,13 @@ def federation(folder: Path) -> Any:
 
 @scenario
 def masked_federation(folder: Path) -> Any:
-    made = worlds()
+    made = setups()
     return federated(folder, method="noisy-gradients", settings={"step": 0.5}, **made.MASKED)
 
 
 @scenario
 def federation_with_profile(folder: Path) -> Any:
-    made = worlds()
+    made = setups()
     terms = {"epsilon": 20.0, "budget": (20.0, 1e-5), **made.COUNTED}
     return federated(folder, method="noisy-gradients", settings={"step": 0.5}, **made.MASKED, **terms)
 
@@ -509,7 +509,7 @@ def digests_of_terms(folder: Path) -> Any:
 
     from dpadmm.problems.regularisers import ElasticNet
 
-    world = worlds().make(folder, approves=False)
+    world = setups().make(folder, approves=False)
     people = tuple(replace(each, key=f"{k + 1:064x}") for k, each in enumerate(world.agreement.participants))
     fixed = replace(world.agreement, participants=people, coordinator="f" * 64, schema="0" * 64)
     changes: dict[str, dict[str, Any]] = {

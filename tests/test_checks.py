@@ -109,7 +109,7 @@ class Mute:
     ids=range(18),
 )
 def test_messages_show_settings_and_of_data_the_size_alone(value, found):
-    assert checks.shown(value) == found
+    assert checks.safe_repr(value) == found
 
 
 def test_input_errors_are_value_errors_of_this_package():

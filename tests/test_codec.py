@@ -69,7 +69,7 @@ class Record:
     number: float = 0.0
     whole: int = 0
     is_on: bool = False
-    word: Literal["a", "b"] = "a"
+    term: Literal["a", "b"] = "a"
     colour: Colour = Colour.RED
     data: bytes = b""
     pair: tuple[str, float] = ("", 0.0)
@@ -92,7 +92,7 @@ records = st.builds(
     number=numbers,
     whole=st.integers(),
     is_on=st.booleans(),
-    word=st.sampled_from(["a", "b"]),
+    term=st.sampled_from(["a", "b"]),
     colour=st.sampled_from(Colour),
     data=st.binary(max_size=9),
     pair=st.tuples(texts, numbers),

@@ -28,6 +28,13 @@ def test_four_hospitals(example, tmp_path, capsys):
     assert "simulated" in capsys.readouterr().out
 
 
+def test_lasso_on_a_ring(example, tmp_path, capsys):
+    gaps = example("lasso_on_a_ring")(n_records=300, epsilons=(20.0,), runs=2, folder=tmp_path)
+    assert 0 < gaps["decaying"].mean() < 0.8 * gaps["constant"].mean()
+    assert (tmp_path / "ring-lasso.svg").stat().st_size > 1000
+    assert "simulated" in capsys.readouterr().out
+
+
 def test_lasso_with_huber(example):
     lasso = example("lasso_with_huber")(n_records=3000, epsilon=20.0)
     assert set(np.argsort(-np.abs(lasso.coef_))[:3]) == {0, 5, 11}

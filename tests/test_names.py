@@ -21,9 +21,6 @@ METAPHOR = re.compile(
 TECHNICAL = frozenset({"round_trip"})
 """What holds such a part and means what it says."""
 
-STANDING = ROOT / "tests" / "names_to_change.txt"
-"""What is still to be renamed: package and identifier, one a line. Nothing is added to it; it ends empty, and goes."""
-
 
 def parts_of(name: str) -> list[str]:
     """Return the words of an identifier, in lower case."""
@@ -64,8 +61,7 @@ def metaphors() -> Iterator[tuple[str, str]]:
 
 
 def test_no_identifier_and_no_file_is_called_by_a_metaphor():
-    standing = {tuple(line.split()) for line in STANDING.read_text().splitlines() if line}
-    assert sorted(set(metaphors()) - standing) == []
+    assert sorted(set(metaphors())) == []
 
 
 def test_nothing_speaks_of_formats_that_were_never_released():

@@ -41,9 +41,9 @@ def steps(block: str) -> list[tuple[str, list[str]]]:
 
 
 def check_step(command: str, shown: list[str]) -> None:
-    program, *words = shlex.split(command)
+    program, *texts = shlex.split(command)
     assert program == "dpadmm"
-    result = run(*words)
+    result = run(*texts)
     is_refused = bool(shown) and shown[0].startswith("Error:")
     assert result.exit_code == (2 if is_refused else 0), f"{command}\n{result.output}"
     printed = [line.strip().removeprefix("- ") for line in result.output.splitlines()]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import dpadmm
-from dpadmm.checks import settings_called
+from dpadmm.checks import use_option_names
 from dpadmm.errors import InputError
 from dpadmm.settings import (
     RECORDS,
@@ -93,7 +93,7 @@ def test_what_no_data_could_make_right_is_refused_at_once(record, settings, sett
 
 def test_settings_are_called_as_the_user_calls_them():
     with (
-        settings_called(lambda name, *value: f"--{name}"),
+        use_option_names(lambda name, *value: f"--{name}"),
         pytest.raises(InputError, match="--keep must be") as refused,
     ):
         Privacy(keep=0)

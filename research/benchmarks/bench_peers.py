@@ -26,7 +26,7 @@ RUNS = 10
 REAL = ("adult", "heart", "breast", "nist", "heavy")
 
 
-def arguments(words: Sequence[str] | None) -> argparse.Namespace:
+def arguments(texts: Sequence[str] | None) -> argparse.Namespace:
     """Return what was asked for."""
     names = [each.name for each in CONTENDERS]
     parser = argparse.ArgumentParser(description="dpadmm's defaults beside its peers.")
@@ -41,7 +41,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true", help="one small set, one run, environments that are there")
     parser.add_argument("--report", action="store_true", help="write the pages from what is known, measure nothing")
     parser.add_argument("--pages", type=Path, default=ROOT, help="folder with README.md and docs/ to write into")
-    asked = parser.parse_args(words)
+    asked = parser.parse_args(texts)
     if asked.smoke:
         asked.sets, asked.epsilons, asked.runs = ["toy"], [1.0], 1
     return asked
@@ -64,9 +64,9 @@ def wanted_environments(chosen: Sequence[Contender]) -> list[str]:
     return list(dict.fromkeys(each.environment for each in chosen if each.environment is not None))
 
 
-def main(words: Sequence[str] | None = None) -> None:
+def main(texts: Sequence[str] | None = None) -> None:
     """Measure what is not known yet, and write the pages."""
-    asked, begin = arguments(words), time.monotonic()
+    asked, begin = arguments(texts), time.monotonic()
 
     def say(text: str) -> None:
         print(f"{time.monotonic() - begin:6.0f} s  {text}", flush=True)

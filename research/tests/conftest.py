@@ -18,12 +18,12 @@ class Case:
     delta: str = "1e-5"
 
     @property
-    def words(self) -> list[str]:
+    def args(self) -> list[str]:
         return self.settings.split()
 
     @property
     def method(self) -> str:
-        return self.words[0]
+        return self.args[0]
 
 
 GRAPH = "--records 1000 --degree 2 --eta 0.05 --mu 0.01"

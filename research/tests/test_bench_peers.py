@@ -163,12 +163,12 @@ def test_rows_keep_their_public_norm_and_profiles_their_price(monkeypatch):
     assert (bounds.epsilon, bounds.delta) == (EPSILON, DELTA)
     rows = protocol.encoded(features, bounds.encoding)
     assert np.abs(rows).max() <= 1 + 1e-6, "every number is within its bounds"
-    bought = sets.by_profile(data, 5.0, 0, 1, is_pooled=True)
-    assert (bought.epsilon, bought.delta) == (4.5, DELTA / 2)
-    assert bought.encoding["scale"][0] < bounds.encoding["scale"][0] / 10, "the profile has seen where the records are"
+    reused = sets.by_profile(data, 5.0, 0, 1, is_pooled=True)
+    assert (reused.epsilon, reused.delta) == (4.5, DELTA / 2)
+    assert reused.encoding["scale"][0] < bounds.encoding["scale"][0] / 10, "the profile has seen where the records are"
     hopeless = sets.by_profile(data, 0.1, 0, 1, is_pooled=True)
     assert (hopeless.epsilon, hopeless.delta) == (0.1, DELTA)
-    for each in (bounds, bought, hopeless):
+    for each in (bounds, reused, hopeless):
         norms = np.linalg.norm(protocol.encoded(features, each.encoding), axis=1)
         assert norms.max() <= each.encoding["radius"] * (1 + 1e-6)
 
@@ -270,10 +270,10 @@ def test_a_fit_that_fails_leaves_no_figure():
 @pytest.mark.slow
 def test_smoke_run_fills_the_tables_and_goes_on(tmp_path):
     contenders = ["pooled", "dpadmm", "dpadmm-eavesdropper", "objective", "admm", "dp-gd-tuned", "dp-gd-tuned-profile"]
-    words = ["--smoke", "--folder", tmp_path / "kept", "--pages", tmp_path, "--contenders", *contenders]
+    texts = ["--smoke", "--folder", tmp_path / "kept", "--pages", tmp_path, "--contenders", *contenders]
     env = {**os.environ, "PYTHONWARNINGS": "ignore"}
     for _ in range(2):
-        done = subprocess.run([sys.executable, SCRIPT, *words], capture_output=True, text=True, timeout=500, env=env)
+        done = subprocess.run([sys.executable, SCRIPT, *texts], capture_output=True, text=True, timeout=500, env=env)
         assert done.returncode == 0, done.stderr
     assert "1 of 1" not in done.stdout, "nothing is measured again"
     page = (tmp_path / "docs" / "peers.md").read_text()

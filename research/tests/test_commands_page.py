@@ -19,17 +19,17 @@ def commands() -> list[list[str]]:
     return [shlex.split(line[2:]) for line in lines if line.startswith("$ ")]
 
 
-@pytest.mark.parametrize("words", commands(), ids=" ".join)
-def test_every_command_of_the_page_runs(cli, words, tmp_path, monkeypatch):
+@pytest.mark.parametrize("texts", commands(), ids=" ".join)
+def test_every_command_of_the_page_runs(cli, texts, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert words[0] == "dpadmm"
-    result = cli.run(*words[1:])
+    assert texts[0] == "dpadmm"
+    result = cli.run(*texts[1:])
     assert result.exit_code == 0, result.output
 
 
 @pytest.mark.parametrize("name", [name for name, method in by_name().items() if is_accountable(method)])
 def test_every_method_is_on_the_page(name):
-    assert any(name in words for words in commands())
+    assert any(name in texts for texts in commands())
 
 
 def test_the_outputs_printed_on_the_page_are_true(cli):

@@ -40,7 +40,7 @@ from dpadmm_research.papers.fixed_point import claims as fixed_point
 from dpadmm_research.papers.fixed_point import theory as fixed_point_theory
 from dpadmm_research.papers.p_admm import claims as p_admm
 from dpadmm_research.papers.p_admm.printed_theory import Choices
-from dpadmm_research.papers.p_admm.theory import Landscape, NoiseCourse, Start, linear_rate, theorem_5_corrected
+from dpadmm_research.papers.p_admm.theory import Landscape, NoiseCurve, Start, linear_rate, theorem_5_corrected
 from dpadmm_research.papers.ps_admm.claims import Theorem2
 from dpadmm_research.papers.ps_admm.theory import Facts
 from dpadmm_research.papers.r_admm import claims as r_admm
@@ -202,11 +202,11 @@ REFUSALS = [  # what is called, with what, and the setting that is refused
     (fixed_point_theory.network_view, {"walk": Participation.of(4, [[0], [3]]), "user": 4}, "user"),
     (Landscape, {"network": ring(5), "strong_convexity": 2.0, "smoothness": 1.0}, "smoothness"),
     (Landscape, {"network": ring(5), "strong_convexity": -1.0, "smoothness": 1.0}, "strong_convexity"),
-    (lambda: theorem_5_corrected(Landscape(ring(4), 0.0, 1.0), 0.1, Start(1, 1, 1), NoiseCourse((0.0,), 0.5, 3), 3), {},
+    (lambda: theorem_5_corrected(Landscape(ring(4), 0.0, 1.0), 0.1, Start(1, 1, 1), NoiseCurve((0.0,), 0.5, 3), 3), {},
      "first_variances"),
     (lambda: linear_rate(Landscape(ring(5), 0.1, 1.0), 0.0), {}, "eta"),
-    (lambda: NoiseCourse((0.1,), 0.0, 3), {}, "decay"),
-    (lambda: NoiseCourse((-0.1,), 0.5, 3), {}, "first_variances"),
+    (lambda: NoiseCurve((0.1,), 0.0, 3), {}, "decay"),
+    (lambda: NoiseCurve((-0.1,), 0.5, 3), {}, "first_variances"),
     (Choices, {"b": 0.5, "kappa_2": 1.0, "kappa_4": 2.0, "theta": 0.1}, "kappa_2"),
     (Start.of, {"network": ring(5), "optimum": np.zeros(3), "gradients": np.zeros((4, 3))}, "gradients"),
     *((ps_facts, {name: 0}, name) for name in ("rounds", "step", "strong_convexity")),

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dpadmm.checks import as_parameter, settings_called, shown
+from dpadmm.checks import as_parameter, safe_repr, use_option_names
 from dpadmm.core.model import ReleasedModel
 from dpadmm.data.sources import AnyTables, cluster_workers, paths_of, public_schema, read_tables
 from dpadmm.errors import InputError
@@ -118,10 +118,10 @@ def fit(
     given = {name: value for name, value in locals().items() if name != "data"}
     with _own_names():
         if not isinstance(target, str | None):
-            raise InputError(_ARRAYS.format(shown(target)))
+            raise InputError(_ARRAYS.format(safe_repr(target)))
         said = FitSettings(**given)
         made = TableFit.of(said, paths_of(data))
-        with cluster_workers(said.table.cluster, lambda words: warnings.warn(words, stacklevel=5)) as workers:
+        with cluster_workers(said.table.cluster, lambda text: warnings.warn(text, stacklevel=5)) as workers:
             protection = made.settings.protection
             tables = read_tables(data, said.table, protection, split_by=split_by, person=person, workers=workers)
             return _fit_tables(made, tables)
@@ -183,7 +183,7 @@ _PARAMETERS = {"groups": "split_by", "persons": "person"}
 @contextmanager
 def _own_names() -> Iterator[None]:
     """Let messages call columns as they are called here, where no array tells silos and persons."""
-    with settings_called(lambda name, *value: as_parameter(_PARAMETERS.get(name, name), *value)):
+    with use_option_names(lambda name, *value: as_parameter(_PARAMETERS.get(name, name), *value)):
         yield
 
 

@@ -13,15 +13,15 @@ from dpadmm.errors import InputError
 
 _LONGEST = 40
 
-Word = TypeVar("Word", bound=Enum)
+Choice = TypeVar("Choice", bound=Enum)
 
 
-def shown(value: object) -> str:
+def safe_repr(value: object) -> str:
     """Return what a message may say about a value that came: a plain setting itself, of all else the kind and size.
 
     A table given in the wrong place is somebody's records, and messages end up in logs.
 
-    >>> shown(0.5), shown("auto"), shown([17, 18, 19]), shown("x" * 99)
+    >>> safe_repr(0.5), safe_repr("auto"), safe_repr([17, 18, 19]), safe_repr("x" * 99)
     ('0.5', "'auto'", 'list of length 3', 'str of length 99')
     """
     kind = type(value).__name__
@@ -52,38 +52,38 @@ def as_parameter(name: str, *value: object) -> str:
 _CALLED: ContextVar[Callable[..., str]] = ContextVar("called", default=as_parameter)
 
 
-def setting(name: str, *value: object) -> str:
+def option_name(name: str, *value: object) -> str:
     """Return what a setting is called where the user stands: a parameter in Python, an option on the command line.
 
-    >>> setting("missing"), setting("missing", "fill")
+    >>> option_name("missing"), option_name("missing", "fill")
     ('missing', "missing='fill'")
     """
     return _CALLED.get()(name, *value)
 
 
 @contextmanager
-def settings_called(words: Callable[..., str]) -> Iterator[None]:
+def use_option_names(text: Callable[..., str]) -> Iterator[None]:
     """Let messages call settings by other words, as the command line does: `words` takes a name and maybe a value."""
-    before = _CALLED.set(words)
+    before = _CALLED.set(text)
     try:
         yield
     finally:
         _CALLED.reset(before)
 
 
-def nearest(word: object, known: Iterable[str]) -> str:
+def nearest(term: object, known: Iterable[str]) -> str:
     """Return the question whether a similar word was meant, to be put after an error; nothing where none is similar.
 
     >>> nearest("p_admm", ["p-admm", "r-admm"]), nearest("lasso", ["ring", "star"])
     (" Did you mean 'p-admm'?", '')
     """
-    found = get_close_matches(word, list(known), n=1) if isinstance(word, str) else []
+    found = get_close_matches(term, list(known), n=1) if isinstance(term, str) else []
     return f" Did you mean {found[0]!r}?" if found else ""
 
 
 def refuse(name: str, rule: str, value: object, more: str = "") -> NoReturn:
     """Raise that a value is not what a setting must be. more: what to add to the sentence."""
-    raise InputError(f"{setting(name)} must {rule}, got {shown(value)}.{more}", setting=name, code="value")
+    raise InputError(f"{option_name(name)} must {rule}, got {safe_repr(value)}.{more}", setting=name, code="value")
 
 
 def finite(name: str, value: object) -> float:
@@ -141,14 +141,14 @@ def one_of(name: str, value: object, known: Sequence[str]) -> None:
         refuse(name, f"be one of {', '.join(map(repr, known))}", value, nearest(value, known))
 
 
-def member(name: str, value: Any, kind: type[Word]) -> Word:
+def member(name: str, value: Any, kind: type[Choice]) -> Choice:
     """Return the enum member that a word (or the member itself) names."""
     if not isinstance(value, kind):
         if isinstance(value, str):
             with suppress(ValueError):
                 return kind(value)
         one_of(name, value, [each.value for each in kind])
-    return cast(Word, value)
+    return cast(Choice, value)
 
 
 def plural(number: int, noun: str) -> str:

@@ -22,7 +22,7 @@ from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError, raise_alone
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _union(kind: Any, conv: "Converter") -> _Form:
             return conv.structure(value, *records.values())
         name = value.get(_KIND)
         if not isinstance(name, str) or name not in records:
-            raise _Misfit(f"must have one of the kinds {', '.join(records)}, got {shown(name)}")
+            raise _Misfit(f"must have one of the kinds {', '.join(records)}, got {safe_repr(name)}")
         return conv.structure({key: each for key, each in value.items() if key != _KIND}, records[name])
 
     return write, read
@@ -238,9 +238,9 @@ def _typed(value: Any, kind: type, what: str) -> Any:
     return value
 
 
-def _one_of(value: Any, words: Iterable[Any]) -> Any:
-    allowed = list(words)
-    if not any(type(value) is type(word) and value == word for word in allowed):
+def _one_of(value: Any, texts: Iterable[Any]) -> Any:
+    allowed = list(texts)
+    if not any(type(value) is type(term) and value == term for term in allowed):
         raise _Misfit(f"must be one of {', '.join(map(repr, allowed))}")
     return value
 
@@ -312,5 +312,5 @@ def _problem(cause: BaseException) -> str:
     if isinstance(cause, KeyError):
         return " is missing."
     if isinstance(cause, ForbiddenExtraKeysError):
-        return f" has unknown fields: {', '.join(map(shown, sorted(cause.extra_fields)))}."
+        return f" has unknown fields: {', '.join(map(safe_repr, sorted(cause.extra_fields)))}."
     return f" cannot be read ({type(cause).__name__})."

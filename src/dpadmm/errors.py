@@ -10,9 +10,9 @@ class DpadmmError(Exception):
     wrong with it: `value`, `missing`, or `combination` with others. Both are stable; the text is not.
     """
 
-    def __init__(self, *words: object, setting: str = "", code: str = "") -> None:
+    def __init__(self, *args: object, setting: str = "", code: str = "") -> None:
         """Keep the words, and what they are about."""
-        super().__init__(*words)
+        super().__init__(*args)
         self.setting, self.code = setting, code
 
 

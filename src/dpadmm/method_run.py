@@ -338,8 +338,8 @@ def _records(method: type[Method], silos: Silos, rounds: int | None, **given: An
     return wanted
 
 
-def _refuse_parameter(name: str, words: str) -> NoReturn:
-    raise InputError(f"{words}. Nothing was spent.", setting=name, code="combination")
+def _refuse_parameter(name: str, text: str) -> NoReturn:
+    raise InputError(f"{text}. Nothing was spent.", setting=name, code="combination")
 
 
 def _target(method: Method | type[Method], epsilon: float, delta: float | None) -> Target | PureTarget:

@@ -27,7 +27,7 @@ Record = TypeVar("Record", bound="SettingsRecord")
 
 def setting(
     default: Any,
-    words: str,
+    texts: str,
     *,
     panel: str | None = None,
     check: Check | None = None,
@@ -38,11 +38,11 @@ def setting(
 ) -> Any:
     """Return the field of a setting.
 
-    words: its help. panel: of the command line, where it is not that of its record. check: refuses values that no data
+    texts: its help. panel: of the command line, where it is not that of its record. check: refuses values that no data
     could make right; None is never checked where it is the default. option: what the command line calls it, where that
     is not its name. typed: its type there, where it is simpler than in Python.
     """
-    facts = {"help": words, "panel": panel, "check": check, "option": option, "metavar": metavar, "typed": typed}
+    facts = {"help": texts, "panel": panel, "check": check, "option": option, "metavar": metavar, "typed": typed}
     return field(default=default, metadata=facts | {"on_command_line": on_command_line})
 
 
@@ -54,7 +54,7 @@ def like(record: type, name: str) -> Any:
 
 def _documented(made: type[Record]) -> type[Record]:
     """Give the docstring of a record an entry for each of its settings."""
-    entries = [f"{name} : {words_of(type_)}\n{indent(by_name(made)[name].metadata['help'], '    ')}"
+    entries = [f"{name} : {type_text(type_)}\n{indent(by_name(made)[name].metadata['help'], '    ')}"
                for name, type_ in types_of(made).items()]  # fmt: skip
     made.__doc__ = "\n".join([cleandoc(made.__doc__ or ""), "", "Parameters", "----------", *entries])
     return made
@@ -70,16 +70,16 @@ def by_name(record: Any) -> dict[str, "Field[Any]"]:
     return {each.name: each for each in fields(record)}
 
 
-def words_of(kind: Any) -> str:
+def type_text(kind: Any) -> str:
     """Return a type in the words of docstrings.
 
-    >>> words_of(Literal["auto", "off"] | None), words_of(float)
+    >>> type_text(Literal["auto", "off"] | None), type_text(float)
     ("'auto', 'off' or None", 'float')
     """
     if get_origin(kind) is Literal:
         return ", ".join(map(repr, get_args(kind)))
     if isinstance(kind, UnionType) or type(None) in get_args(kind):
-        return " or ".join(map(words_of, get_args(kind)))
+        return " or ".join(map(type_text, get_args(kind)))
     return "None" if kind is type(None) else getattr(kind, "__name__", str(kind))
 
 
@@ -105,14 +105,14 @@ class SettingsRecord:
     def __post_init__(self) -> None:
         """Refuse what no data could make right; take paths as text."""
         record: Any = type(self)
-        for each, is_path, words in _rules(record):
+        for each, is_path, texts in _rules(record):
             name, value = each.name, getattr(self, each.name)
             if value is each.default:
                 continue
             if is_path and isinstance(value, str | os.PathLike):
                 object.__setattr__(self, name, Path(value))
-            if words:
-                checks.one_of(name, value, words)
+            if texts:
+                checks.one_of(name, value, texts)
             if each.type is bool:
                 checks.boolean(name, value)
             if each.metadata.get("check") is not None:
@@ -516,7 +516,7 @@ class EvaluationSettings(SettingsRecord):
     def __post_init__(self) -> None:
         """Refuse what does not belong together: there are three ways to measure, each with settings of its own."""
         super().__post_init__()
-        called, basis = checks.setting, next(iter(self.stated("public", "epsilon", "earlier")), "")
+        called, basis = checks.option_name, next(iter(self.stated("public", "epsilon", "earlier")), "")
         public, strange = str(self.public), next(iter(self.stated(*_NOT_WITH[basis].split())), "")
         wrong = [
             (

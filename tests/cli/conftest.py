@@ -36,14 +36,14 @@ class Tools:
     ask: Callable[..., Any]
 
 
-def run(*words: str) -> Any:
+def run(*args: str) -> Any:
     """Run a command in this process."""
-    return CliRunner().invoke(app, list(words), env={"COLUMNS": "300", "TERM": "dumb"})
+    return CliRunner().invoke(app, list(args), env={"COLUMNS": "300", "TERM": "dumb"})
 
 
-def ask(*words: str) -> Any:
+def ask(*args: str) -> Any:
     """Run a command with --json and return what it says."""
-    result = run(*words, "--json")
+    result = run(*args, "--json")
     assert result.exit_code == 0, result.output
     assert result.stderr == ""
     return json.loads(result.stdout)
@@ -63,7 +63,7 @@ class Study:
     schema: str
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def args(self) -> tuple[str, ...]:
         return (*self.files, "--schema", self.schema, "--epsilon", "1", "--delta", "1e-5")
 
 
@@ -118,7 +118,7 @@ def trained(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """Train once, with secure noise and a ledger; tests that change either work on copies."""
     folder = tmp_path_factory.mktemp("trained")
     model, ledger = folder / "model.json", folder / "study.ledger"
-    said = ask("fit", *study.words, "--out", str(model), "--ledger", str(ledger), "--budget", "3")
+    said = ask("fit", *study.args, "--out", str(model), "--ledger", str(ledger), "--budget", "3")
     return Trained(model, ledger, said)
 
 
@@ -130,29 +130,29 @@ class Programs:
     started: "list[Process]" = field(default_factory=list)
 
     @staticmethod
-    def words(*words: str) -> list[str]:
-        return [str(Path(sys.executable).parent / "dpadmm"), *words]
+    def args(*args: str) -> list[str]:
+        return [str(Path(sys.executable).parent / "dpadmm"), *args]
 
-    def run(self, *words: str, typed: str = "") -> "subprocess.CompletedProcess[str]":
+    def run(self, *args: str, typed: str = "") -> "subprocess.CompletedProcess[str]":
         """Run a command to its end."""
-        return subprocess.run(self.words(*words), capture_output=True, text=True, timeout=120, input=typed)
+        return subprocess.run(self.args(*args), capture_output=True, text=True, timeout=120, input=typed)
 
-    def start(self, *words: str) -> "Process":
+    def start(self, *args: str) -> "Process":
         """Start a command; what it says is in its log."""
         from dpadmm.federation.https.processes import Process
 
-        self.started.append(Process.start(self.words(*words), self.folder / f"{len(self.started)}.log"))
+        self.started.append(Process.start(self.args(*args), self.folder / f"{len(self.started)}.log"))
         return self.started[-1]
 
     @staticmethod
-    def wait(process: "Process", words: str) -> None:
+    def wait(process: "Process", args: str) -> None:
         """Wait until a process says something."""
         until = time.monotonic() + 60
         while True:
             is_alive, said = process.is_alive and time.monotonic() < until, process.log.read_text()
-            if words in said:
+            if args in said:
                 return
-            assert is_alive, f"{words!r} is not in\n{said}"
+            assert is_alive, f"{args!r} is not in\n{said}"
             time.sleep(0.05)
 
     @staticmethod

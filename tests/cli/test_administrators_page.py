@@ -40,13 +40,13 @@ def documented() -> list[str]:
 class Owner:
     """Somebody at a terminal: what the program asks is read, what the owner answers is typed."""
 
-    words: list[str]
+    args: list[str]
     log: Path
     answers: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         with self.log.open("wb") as file:
-            self.process = subprocess.Popen(self.words, stdin=subprocess.PIPE, stdout=file, stderr=subprocess.STDOUT)
+            self.process = subprocess.Popen(self.args, stdin=subprocess.PIPE, stdout=file, stderr=subprocess.STDOUT)
 
     @property
     def said(self) -> str:
@@ -81,18 +81,18 @@ def machines(programs, tmp_path):
         pd.DataFrame({"age": age, "dose": dose, "result": sick}).to_csv(f"{name}.csv", index=False)
     port, owners = free_port(), []
 
-    def words(line: str, name: str = "clinic") -> list[str]:
+    def args(line: str, name: str = "clinic") -> list[str]:
         changed = line.replace("--host 0.0.0.0 --port 9092", f"--host 127.0.0.1 --port {port}")
         changed = changed.replace("federation.example.org:9092", f"127.0.0.1:{port}")
         if "coordinator" not in line.split()[1:3] and "federate" not in line.split()[1:2]:
             changed = changed.replace("clinic", name)
-        return programs.words(*shlex.split(changed)[1:])
+        return programs.args(*shlex.split(changed)[1:])
 
     def owner(line: str, name: str = "clinic") -> Owner:
-        owners.append(Owner(words(line, name), tmp_path / f"{len(owners)}-{name}.log"))
+        owners.append(Owner(args(line, name), tmp_path / f"{len(owners)}-{name}.log"))
         return owners[-1]
 
-    yield words, owner
+    yield args, owner
     for each in owners:
         if each.process.poll() is None:
             each.process.kill()
@@ -101,16 +101,16 @@ def machines(programs, tmp_path):
 
 
 def test_the_page_from_the_invitation_to_the_model_and_after(machines, cli):
-    words, owner = machines
+    args, owner = machines
 
-    def run(words: list[str]) -> str:
+    def run(args: list[str]) -> str:
         """Run a command to its end."""
-        done = cli.run(*words[1:])
-        assert done.exit_code == 0, f"{words}: {done.output}"
+        done = cli.run(*args[1:])
+        assert done.exit_code == 0, f"{args}: {done.output}"
         return done.stdout
 
     invite, serve, join, federate, check, status, doctor, statuses, new_data, rotate = documented()
-    run(words(invite))
+    run(args(invite))
     coordinator = owner(serve)
     coordinator.hears("listens on")
     watching = owner(federate)
@@ -124,21 +124,23 @@ def test_the_page_from_the_invitation_to_the_model_and_after(machines, cli):
         assert "one record (replace-one), from the coordinator with up to 1 silo" in silo.hears("protects .*")
         silo.hears("The most epsilon these data may ever spend")
         silo.types("2")
-    told = {name: silo.hears(f"Fingerprint of {name}: ({FINGERPRINT})") for name, silo in silos.items()}
+    reported = {name: silo.hears(f"Fingerprint of {name}: ({FINGERPRINT})") for name, silo in silos.items()}
     watching.hears("Offer these terms to the silos")
     watching.types("y")
     first = silos["clinic"]
     first.hears("Fingerprint of north, as its owner reads it")
-    first.types(told["south"])  # mixed up
+    first.types(reported["south"])  # mixed up
     first.hears("The key of north in the terms does not have the fingerprint")
     for name, silo in silos.items():
         for other in CLINICS:
             if other != name:
                 silo.hears(f"Fingerprint of {other}, as its owner reads it")
-                silo.types(told[other])
+                silo.types(reported[other])
         silo.hears("Approve these terms")
         assert "Certified cost to a record here: epsilon 1 at delta 1e-06" in silo.said
-        assert f"north  {told['north']}  {'this silo' if name == 'north' else 'confirmed'}, 300 records" in silo.said
+        assert (
+            f"north  {reported['north']}  {'this silo' if name == 'north' else 'confirmed'}, 300 records" in silo.said
+        )
         silo.types("y")
     assert watching.process.wait(90) == 0, watching.said
     assert "(private release)" in watching.said
@@ -146,22 +148,22 @@ def test_the_page_from_the_invitation_to_the_model_and_after(machines, cli):
     assert (model.guarantee.protection.view.value, model.guarantee.protection.colluders) == ("aggregate", 1)
     assert model.guarantee.epsilon == pytest.approx(1.0, rel=1e-6)
     for name in CLINICS:
-        run(words(check, name))
+        run(args(check, name))
         assert "as of" in Path("model.html").read_text()
         Path("model.html").unlink()  # the next owner has a machine of its own
-        assert "connected" in run(words(status, name))
-        assert "TLS" in run(words(doctor, name))
-    assert "asthma-2026" in run(words(statuses))
+        assert "connected" in run(args(status, name))
+        assert "TLS" in run(args(doctor, name))
+    assert "asthma-2026" in run(args(statuses))
     for silo in silos.values():
         assert silo.ends() == 0
-    run(words(new_data))
-    rotated = run(words(rotate))
+    run(args(new_data))
+    rotated = run(args(rotate))
     new = re.search(FINGERPRINT, rotated)[0]
-    assert new != told["clinic"]
+    assert new != reported["clinic"]
     with open_for_reading("clinic/silo.db") as ledger:
         assert ledger.statement().spent_epsilon == pytest.approx(1.0, rel=1e-6)  # of the earlier table, still
     # Another silo comes; the one with the new key and the new table joins with what it has.
-    run(words(invite.replace("asthma-2026", "asthma-2027").replace("--silo north", "--silo west")))
+    run(args(invite.replace("asthma-2026", "asthma-2027").replace("--silo north", "--silo west")))
     shutil.copy("coordinator/invitations/asthma-2027/clinic.invite", "clinic.invite")
     again = owner(join.replace(" --data patients.csv", ""))
     again.hears("Registered. Waiting for the terms")

@@ -23,14 +23,14 @@ def place(tmp_path_factory):
     return folder
 
 
-def words(place, *others):
+def args(place, *others):
     files = [str(place / name) for name in ("north.csv", "south.csv")]
     return (*files, "--schema", str(place / "schema.json"), "--epsilon", "20", "--delta", "1e-5", *others)
 
 
 def test_one_softmax_model_is_fitted_used_and_measured(cli, place, tmp_path):
-    out, ledger, files = tmp_path / "model.json", str(tmp_path / "study.ledger"), words(place)[:2]
-    cli.ask("fit", *words(place, "--ledger", ledger, "--budget", "60", "--out", str(out)))
+    out, ledger, files = tmp_path / "model.json", str(tmp_path / "study.ledger"), args(place)[:2]
+    cli.ask("fit", *args(place, "--ledger", ledger, "--budget", "60", "--out", str(out)))
     model, table = ReleasedModel.load(out), pd.read_csv(place / "north.csv")
     assert model.softmax.n_classes == 3
     found = cli.ask("predict", str(out), files[0])["predictions"]
@@ -51,12 +51,12 @@ def test_one_softmax_model_is_fitted_used_and_measured(cli, place, tmp_path):
 def test_a_model_for_each_class(cli, place, tmp_path):
     out = tmp_path / "model.json"
     weighted = ("--class-weight", "late=0.01", "--class-weight", "early=2")
-    cli.ask("fit", *words(place, "--simulate", "1", "--multi-class", "one-vs-rest", *weighted, "--out", str(out)))
+    cli.ask("fit", *args(place, "--simulate", "1", "--multi-class", "one-vs-rest", *weighted, "--out", str(out)))
     model = ReleasedModel.load(out)
     assert (model.softmax, "early: 2, middle: 1, late: 0.01" in model.statement) == (None, True)
     assert (model.predict(pd.read_csv(place / "north.csv")) == "late").mean() < 0.1
     one, several = (
-        cli.ask("plan", *words(place, "--no-curve", *more))["task"] for more in ((), ("--multi-class", "one-vs-rest"))
+        cli.ask("plan", *args(place, "--no-curve", *more))["task"] for more in ((), ("--multi-class", "one-vs-rest"))
     )
     assert one["loss"].startswith("Softmax(n_classes=3")
     assert several["loss"].startswith("Logistic")
@@ -64,6 +64,6 @@ def test_a_model_for_each_class(cli, place, tmp_path):
 
 
 def test_several_classes_are_drafted(cli, place):
-    words = ("schema", "init", str(place / "north.csv"), "--target", "stage", "--predict", "several-classes")
-    label = cli.run(*words, "--json")
+    args = ("schema", "init", str(place / "north.csv"), "--target", "stage", "--predict", "several-classes")
+    label = cli.run(*args, "--json")
     assert json.loads(label.stdout)["schema"]["label"]["kind"] == "classes"

@@ -46,11 +46,11 @@ class Shell:
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self, line: str) -> "subprocess.Popen[bytes]":
-        words = line.replace("10.0.0.1", "127.0.0.1").replace("8786", str(self.port))
+        args = line.replace("10.0.0.1", "127.0.0.1").replace("8786", str(self.port))
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         with (self.folder / f"{len(self.started)}.log").open("wb") as log:
             made = subprocess.Popen(
-                ["sh", "-c", f"exec {words}"],
+                ["sh", "-c", f"exec {args}"],
                 cwd=self.folder,
                 env={**os.environ, **self.set, "PATH": path},
                 stdout=log,
@@ -63,9 +63,9 @@ class Shell:
     def said(self, process: "subprocess.Popen[bytes]") -> str:
         return (self.folder / f"{self.started.index(process)}.log").read_text()
 
-    def wait(self, process: "subprocess.Popen[bytes]", words: str) -> None:
+    def wait(self, process: "subprocess.Popen[bytes]", args: str) -> None:
         until = time.monotonic() + 60
-        while words not in self.said(process):
+        while args not in self.said(process):
             assert process.poll() is None, self.said(process)
             assert time.monotonic() < until, self.said(process)
             time.sleep(0.05)
@@ -150,8 +150,8 @@ def until_spent(ledger: Path) -> None:
     until = time.monotonic() + 120
     while time.monotonic() < until:
         try:
-            with open_for_reading(ledger) as book:
-                if book.runs():
+            with open_for_reading(ledger) as opened:
+                if opened.runs():
                     return
         except DpadmmError:
             pass

@@ -40,7 +40,7 @@ def here(study, trained, tmp_path, monkeypatch):
 def test_commands_refuse_copies(cli, here, command, copy):
     """The noise would be half of what one person's records in both files need."""
     before = {each.name: each.read_bytes() for each in here.iterdir()}
-    refused = cli.run(*(copy if word == "COPY" else word for word in COMMANDS[command]))
+    refused = cli.run(*(copy if term == "COPY" else term for term in COMMANDS[command]))
     assert refused.exit_code == 2, refused.output
     assert "2 tables contain the same rows" in refused.stderr
     assert "use --silos-per-person 2 or more" in refused.stderr
@@ -87,7 +87,7 @@ def test_columns_are_hashed_once(monkeypatch):
     from dpadmm.privacy.ledger import fingerprints
 
     seen, usual = [], fingerprints.column_digest
-    monkeypatch.setattr(fingerprints, "column_digest", lambda *words: seen.append(words) or usual(*words))
+    monkeypatch.setattr(fingerprints, "column_digest", lambda *args: seen.append(args) or usual(*args))
     frame = pd.DataFrame({"age": [1, 2], "sick": ["no", "yes"]})
     tables = {name: SiloTable(frame + frame if name == "b" else frame, f"{name}.csv") for name in "ab"}
     check_no_copies(tables, Protection())

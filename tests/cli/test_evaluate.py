@@ -30,8 +30,8 @@ def test_every_option_arrives(cli, copy, monkeypatch):
     monkeypatch.setattr(evaluation, "evaluate", record)
     options = "--ledger l --budget 2 --person who --view aggregate --split-by ward --by sex --plot p.svg --out e.json"
     people = "--records-per-person 3 --silos-per-person 2 --colluders 0 --missing blank --unlisted zero"
-    words = (*SPEND, *options.split(), *people.split(), "--threshold", "0.3", "--no-record", "--force")
-    assert cli.run("evaluate", str(copy[0]), "a.csv", "b.csv", *words).exit_code == 2
+    args = (*SPEND, *options.split(), *people.split(), "--threshold", "0.3", "--no-record", "--force")
+    assert cli.run("evaluate", str(copy[0]), "a.csv", "b.csv", *args).exit_code == 2
     asked = {"epsilon": 1.0, "delta": 1e-5, "ledger": Path("l"), "budget": 2.0, "person": "who", "view": "aggregate"}
     output = {"plot": Path("p.svg"), "out": Path("e.json"), "threshold": 0.3, "record": False, "force": True}
     assert seen == [
@@ -45,8 +45,8 @@ def test_every_option_arrives(cli, copy, monkeypatch):
 
 
 def test_public_figures_are_printed_and_the_report_shows_them(cli, study, copy):
-    words = ("evaluate", str(copy[0]), *study.files, "--public", "made up for a test", "--declare", "published")
-    said = cli.ask(*words)
+    args = ("evaluate", str(copy[0]), *study.files, "--public", "made up for a test", "--declare", "published")
+    said = cli.ask(*args)
     assert {"value", "baseline", "records", "recorded_in", "others"} <= set(said)
     assert (said["command"], said["basis"]) == ("evaluate", "data declared public")
     assert cli.run("report", str(copy[0])).exit_code == 0
@@ -72,14 +72,14 @@ def test_private_figures_are_printed_kept_and_asked_again(cli, study, copy):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "args",
     ["", "--public test", "--from other.json", "--threshold x"],
 )
-def test_what_is_refused_changes_nothing(cli, study, copy, monkeypatch, words):
+def test_what_is_refused_changes_nothing(cli, study, copy, monkeypatch, args):
     model, _ = copy
     monkeypatch.chdir(model.parent)
     before = {each.name: each.read_bytes() for each in model.parent.iterdir()}
-    result = cli.run("evaluate", "model.json", *study.files, *words.split())
+    result = cli.run("evaluate", "model.json", *study.files, *args.split())
     assert result.exit_code == 2
     assert result.stderr
     assert {each.name: each.read_bytes() for each in model.parent.iterdir()} == before

@@ -31,9 +31,9 @@ from dpadmm.settings import CellRules, TableFormat
 
 
 def test_every_option_of_a_silo_arrives_in_its_policy(cli, place):
-    words = "--allow noisy-gradients --coordinator " + "a" * 64 + " --least-noise 0.5 --missing fill --unlisted zero"
+    args = "--allow noisy-gradients --coordinator " + "a" * 64 + " --least-noise 0.5 --missing fill --unlisted zero"
     more = "--out-of-range error --records-per-person 3 --view aggregate --colluders 2 --neighbours add-remove --sep ,"
-    assert init(cli, "north", "--name", "clinic", *words.split(), *more.split()).exit_code == 0
+    assert init(cli, "north", "--name", "clinic", *args.split(), *more.split()).exit_code == 0
     policy = Policy.load(place / "north" / "policy.toml")
     assert (policy.name, policy.methods, policy.coordinators) == ("clinic", ("noisy-gradients",), ("a" * 64,))
     assert (policy.least_noise, policy.written.sep) == (0.5, ",")
@@ -89,7 +89,7 @@ def test_terms_against_the_policy_or_the_budget_are_not_approved(cli, terms, cha
 def test_a_silo_with_a_budget_against_others_approves_no_sums(cli, place, terms):
     (place / "east.csv").write_text((place / "north.csv").read_text())
     init(cli, "east", "--allow", "noisy-gradients")
-    peers = [word for each in terms.participants for word in ("--peer", f"{each.name}={fingerprint(each.key)}")]
+    peers = [term for each in terms.participants for term in ("--peer", f"{each.name}={fingerprint(each.key)}")]
     refused = approve(cli, masked(terms, participant("east")), "--yes", *peers, silo="east")
     assert refused.exit_code == 2
     assert "create the silo with --view aggregate" in refused.stderr
@@ -196,12 +196,12 @@ def test_a_silo_keeps_how_its_table_is_written(cli, place):
 
     assert written() == TableFormat(sep=";", encoding="utf-8", na_values=("?",))  # and no mark that nobody stated
     (place / "next.csv").write_text(german + "40;?;1;1.234\n")  # the last cell fits both marks
-    words = ("silo", "new-data", "west", "--missing", "fill", "--data")
-    assert "Say --decimal ," in cli.run(*words, "next.csv").stderr
-    assert cli.run(*words, "next.csv", "--decimal", ",").exit_code == 0
+    args = ("silo", "new-data", "west", "--missing", "fill", "--data")
+    assert "Say --decimal ," in cli.run(*args, "next.csv").stderr
+    assert cli.run(*args, "next.csv", "--decimal", ",").exit_code == 0
     assert written() == TableFormat(sep=";", decimal=",", encoding="utf-8", na_values=("?",))
     from dpadmm.data.reading import read_file
 
     read_file(place / "next.csv", written()).frame.to_parquet(place / "next.parquet")
-    assert "already uses version 2" in cli.run(*words[:3], "--data", "next.parquet").stdout  # whatever the file
+    assert "already uses version 2" in cli.run(*args[:3], "--data", "next.parquet").stdout  # whatever the file
     assert written() == TableFormat(na_values=("?",))

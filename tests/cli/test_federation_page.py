@@ -36,7 +36,7 @@ class Machines:
         self.programs, self.port = programs, free_port()
         self.said: dict[tuple[str, str], str] = {}
 
-    def words(self, line: str, name: str) -> list[str]:
+    def args(self, line: str, name: str) -> list[str]:
         for old, new in {
             "--host 0.0.0.0 --port 9092": f"--host 127.0.0.1 --port {self.port}",
             "federation.example.org:9092": f"127.0.0.1:{self.port}",
@@ -46,7 +46,7 @@ class Machines:
         return shlex.split(line)[1:]
 
     def run(self, line: str, name: str = "clinic") -> None:
-        done = self.programs.run(*self.words(line, name), typed="y\n")
+        done = self.programs.run(*self.args(line, name), typed="y\n")
         assert done.returncode == 0, f"{line}: {done.stderr}"
         self.said[" ".join(line.split()[1:3]), name] = done.stdout
 
@@ -54,10 +54,10 @@ class Machines:
         """Do what a line says, at every silo if it is for silos."""
         verb = " ".join(line.split()[1:3])
         if verb == "coordinator run":
-            self.programs.wait(self.programs.start(*self.words(line, "clinic")), "listens on")
+            self.programs.wait(self.programs.start(*self.args(line, "clinic")), "listens on")
         elif verb == "silo run":
             for name in CLINICS:
-                self.programs.start(*self.words(line, name))
+                self.programs.start(*self.args(line, name))
         elif verb.startswith("silo"):
             with ThreadPoolExecutor() as together:
                 list(together.map(lambda name: self.run(line, name), CLINICS))
@@ -72,8 +72,8 @@ class Machines:
 def test_the_rehearsal(place, programs):
     """The first command of the page."""
     command, *_ = documented("sh")
-    words = shlex.split(command)
-    done = programs.run(*words[1:])
+    args = shlex.split(command)
+    done = programs.run(*args[1:])
     assert done.returncode == 0, done.stderr
     model, facts = ReleasedModel.load("model.json"), facts_of(Path("report.html").read_text())
     assert model.choice.rounds == 10
@@ -130,10 +130,10 @@ def test_the_way_under_masks(cli, place, programs):
     machines, shown = Machines(programs), {}
     key = re.search(r'coordinator = "(\w{64})"', cli.run("coordinator", "init", "coordinator").stdout)[1]
     for name in CLINICS:
-        made = cli.run(*machines.words(make, name))
+        made = cli.run(*machines.args(make, name))
         assert made.exit_code == 0
         machines.said["silo init", name] = made.stdout
-        shown[name] = cli.run(*machines.words(show, name)).stdout
+        shown[name] = cli.run(*machines.args(show, name)).stdout
     text = documented("toml")[1].replace("dimension = 24", "dimension = 3").replace("rounds = 50", "rounds = 3")
     text = text.replace('coordinator = "…"', f'coordinator = "{key}"')
     text = text.replace('schema = "…"', f'schema = "{schema_digest("schema.json")}"')

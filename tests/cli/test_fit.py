@@ -49,8 +49,8 @@ def test_every_option_arrives(cli, study, monkeypatch):
     cells = "--missing fill --unlisted zero --out-of-range error --l1-ratio 0.5 --no-intercept --loss svm"
     training = "--slope-cap 0.7 --multi-class softmax --topology ring --profile off --profile-share 0.1 --anyway"
     known = "--prevalence 0.2 --expected-auc 0.7 --out m.json --report r.html --title T --purpose P --controller C"
-    words = " ".join((flat, more, privacy, table, cells, training, known, "--contact X --force --records-per-person 7"))
-    assert cli.run("fit", "a.csv", "b.csv", *words.split()).exit_code == 2
+    args = " ".join((flat, more, privacy, table, cells, training, known, "--contact X --force --records-per-person 7"))
+    assert cli.run("fit", "a.csv", "b.csv", *args.split()).exit_code == 2
     kept = FitSettings(
         epsilon=2.0,
         delta=1e-6,
@@ -125,23 +125,23 @@ def test_what_the_terminal_says(cli, study, tmp_path, monkeypatch, snapshot):
     monkeypatch.chdir(tmp_path)
     whole = pd.concat([pd.read_csv(f).assign(ward=w) for f, w in zip(study.files, ("north", "south"), strict=True)])
     whole.to_parquet("all.parquet")
-    words = "--split-by ward --simulate 7 --records-per-person 4 --silos-per-person 2 --anyway --report m.html"
-    done = cli.run("fit", "all.parquet", *study.words[2:], *words.split(), "--purpose", "a study", "--out", "m[x].json")
+    args = "--split-by ward --simulate 7 --records-per-person 4 --silos-per-person 2 --anyway --report m.html"
+    done = cli.run("fit", "all.parquet", *study.args[2:], *args.split(), "--purpose", "a study", "--out", "m[x].json")
     assert done.exit_code == 0, done.output
     snapshot("terminal/fit.txt", f"{done.stderr}\n{done.stdout}")
     model, facts = ReleasedModel.load("m[x].json"), facts_of(Path("m.html").read_text())
     assert (model.location, model.guarantee.is_private_release) == (DataLocation.ONE_PLACE, False)
     assert (facts["purpose"], len(facts["budget"])) == (["a study"], 5)  # 0.1 to 10
     # The same records with the same noise: files or one table, CSV or Parquet, the model is the same.
-    cli.ask("fit", *study.words, *words.split()[2:-2], "--out", "files.json")
+    cli.ask("fit", *study.args, *args.split()[2:-2], "--out", "files.json")
     np.testing.assert_allclose(model.coefficients, ReleasedModel.load("files.json").coefficients, rtol=1e-9)
 
 
 def test_the_budget_stops_a_second_run_before_anything_is_drawn(cli, trained, study, tmp_path):
     with Ledger.open(trained.ledger) as ledger:
         before = ledger.statement().spent_epsilon
-    words = [word if word != "1" else "2.9" for word in study.words]
-    result = cli.run("fit", *words, "--out", str(tmp_path / "second.json"), "--ledger", str(trained.ledger))
+    args = [term if term != "1" else "2.9" for term in study.args]
+    result = cli.run("fit", *args, "--out", str(tmp_path / "second.json"), "--ledger", str(trained.ledger))
     assert result.exit_code == 2
     assert outputs(tmp_path) == []
     with Ledger.open(trained.ledger) as ledger:
@@ -152,10 +152,10 @@ def test_the_budget_stops_a_second_run_before_anything_is_drawn(cli, trained, st
 def test_output_that_nobody_reads_is_no_fault(study, tmp_path, is_json):
     """As in `dpadmm fit ... | head -2`: what is written and paid for stays, and nothing is said about the program."""
     model, ledger = tmp_path / "model.json", tmp_path / "data.ledger"
-    words = ["fit", *study.words, "--out", str(model), "--ledger", str(ledger), "--budget", "2", "--json"]
+    args = ["fit", *study.args, "--out", str(model), "--ledger", str(ledger), "--budget", "2", "--json"]
     reader, writer = os.pipe()
     os.close(reader)
-    program = [sys.executable, "-m", "dpadmm", *(words if is_json else words[:-1])]
+    program = [sys.executable, "-m", "dpadmm", *(args if is_json else args[:-1])]
     done = subprocess.run(program, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=600)
     os.close(writer)
     assert done.returncode == CLOSED, done.stderr
@@ -176,7 +176,7 @@ def test_a_full_disk_is_noticed_before_anything_is_spent(cli, study, tmp_path, m
     monkeypatch.chdir(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", refuse_to_write)
-        result = cli.run("fit", *study.words, "--ledger", "l", "--budget", "1")
+        result = cli.run("fit", *study.args, "--ledger", "l", "--budget", "1")
     assert result.exit_code == 2
     assert outputs(tmp_path) == []
 
@@ -185,7 +185,7 @@ def test_a_disk_that_fills_up_during_the_run_does_not_lose_the_model(cli, study,
     (tmp_path / "spare").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "spare"))
     monkeypatch.setattr(files, "write_file", refuse_to_write)
-    result = cli.run("fit", *study.words, "--simulate", "1", "--out", str(tmp_path / "m.json"), "--json")
+    result = cli.run("fit", *study.args, "--simulate", "1", "--out", str(tmp_path / "m.json"), "--json")
     assert result.exit_code == ELSEWHERE
     place = Path(json.loads(result.stdout)["model"])
     assert place.parent == tmp_path / "spare"
@@ -201,8 +201,8 @@ def test_an_interrupted_run_says_what_it_cost(cli, study, tmp_path, monkeypatch)
 
     monkeypatch.setattr(SecureSampler, "perturb", stop)
     place = tmp_path / "m.json"
-    words = ("--ledger", str(tmp_path / "l"), "--budget", "50", "--out", str(place))
-    result = cli.run("fit", *study.words, *words)
+    args = ("--ledger", str(tmp_path / "l"), "--budget", "50", "--out", str(place))
+    result = cli.run("fit", *study.args, *args)
     assert result.exit_code != 0
     assert "stays spent" in result.stderr
     assert not place.exists()
@@ -216,7 +216,7 @@ def test_a_paid_model_is_saved_even_if_its_ledger_cannot_be_read_afterwards(cli,
 
     monkeypatch.setattr("dpadmm.core.train.spending_of", fail)
     out = tmp_path / "m.json"
-    result = cli.run("fit", *study.words, "--out", str(out), "--ledger", str(tmp_path / "l"), "--budget", "3")
+    result = cli.run("fit", *study.args, "--out", str(out), "--ledger", str(tmp_path / "l"), "--budget", "3")
     assert result.exit_code == 0, result.output
     assert "it was moved" in result.stderr
     assert ReleasedModel.load(out).spending is None
@@ -232,9 +232,9 @@ HEADER = ["age", "sex", "pressure", "sick"]
 def test_whatever_a_file_holds_there_is_a_message_and_nothing_is_spent(cli, study, tmp_path, content):
     mine, ledger, out = tmp_path / "mine.csv", tmp_path / "l", tmp_path / "m.json"
     mine.write_bytes(content)
-    words = ("--ledger", str(ledger), "--budget", "1", "--out", str(out), "--missing", "blank", "--unlisted", "blank")
+    args = ("--ledger", str(ledger), "--budget", "1", "--out", str(out), "--missing", "blank", "--unlisted", "blank")
     # Two rows at most are usable: the planner calls such a task hopeless if it is ever reached.
-    result = cli.run("fit", str(mine), "--schema", study.schema, "--epsilon", "0.1", "--delta", "1e-5", *words)
+    result = cli.run("fit", str(mine), "--schema", study.schema, "--epsilon", "0.1", "--delta", "1e-5", *args)
     assert result.exit_code == 2, result.output
     lines = [line for line in result.stderr.splitlines() if not line.startswith(f"{mine} read as: ")]
     assert lines[0].startswith(("Error: ", "Note "))
@@ -244,7 +244,7 @@ def test_whatever_a_file_holds_there_is_a_message_and_nothing_is_spent(cli, stud
 @pytest.mark.parametrize("method", ["dvp", "r-admm"])
 def test_noise_inside_objectives_is_not_in_the_file(cli, study, tmp_path, method):
     place, page = tmp_path / "m.json", tmp_path / "m.html"
-    words = ("--method", method, "--anyway", "--out", str(place), "--report", str(page))
-    assert cli.run("fit", *study.words, *words).exit_code == 0
+    args = ("--method", method, "--anyway", "--out", str(place), "--report", str(page))
+    assert cli.run("fit", *study.args, *args).exit_code == 0
     assert ReleasedModel.load(place).history == ()
     assert "Noise against signal" not in page.read_text()

@@ -95,10 +95,10 @@ def test_mixed_releases_do_not_hold_adaptively(cli, path):
     assert cli.ask("ledger", "show", str(path))["holds_adaptively"] is False
 
 
-@pytest.mark.parametrize("words", [["show"], ["show", "--json"], ["verify"]])
-def test_reading_changes_nothing(cli, path, words):
+@pytest.mark.parametrize("args", [["show"], ["show", "--json"], ["verify"]])
+def test_reading_changes_nothing(cli, path, args):
     before = contents(path.parent)
-    assert cli.run("ledger", *words, str(path)).exit_code == 0
+    assert cli.run("ledger", *args, str(path)).exit_code == 0
     assert contents(path.parent) == before
 
 
@@ -130,11 +130,11 @@ def test_verify_and_export(cli, path, tmp_path):
 
 
 def test_budget_is_changed_with_a_reason_and_never_below_what_is_spent(cli, path):
-    words = ["ledger", "budget", str(path), "--delta", "1e-5", "--epsilon"]
-    changed = cli.run(*words, "2", "--reason", "second study, approved")
+    args = ["ledger", "budget", str(path), "--delta", "1e-5", "--epsilon"]
+    changed = cli.run(*args, "2", "--reason", "second study, approved")
     assert (changed.exit_code, head_of(path) in changed.stdout) == (0, True)
     assert cli.ask("ledger", "show", str(path))["budget"]["epsilon"] == 2.0
-    assert cli.run(*words, "0.01", "--reason", "tighten").exit_code == 2
+    assert cli.run(*args, "0.01", "--reason", "tighten").exit_code == 2
     assert cli.ask("ledger", "show", str(path))["budget"]["epsilon"] == 2.0
 
 

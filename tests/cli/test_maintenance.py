@@ -47,11 +47,11 @@ def test_new_data(cli, place, joined, snapshot):
     assert "already uses version 2" in cli.run(*NEW_DATA).stdout
 
 
-@pytest.mark.parametrize("words", [NEW_DATA, ROTATE], ids=["data", "key"])
-def test_a_silo_that_serves_is_left_alone(cli, place, joined, words):
+@pytest.mark.parametrize("args", [NEW_DATA, ROTATE], ids=["data", "key"])
+def test_a_silo_that_serves_is_left_alone(cli, place, joined, args):
     before = (place / "north" / "silo.key").read_bytes()
     with sole(SiloDirectory(place / "north").lock, "test"):
-        assert "This silo is already running" in cli.run(*words).stderr
+        assert "This silo is already running" in cli.run(*args).stderr
     assert (place / "north" / "silo.key").read_bytes() == before
 
 
@@ -77,12 +77,12 @@ def test_a_key_may_be_forgotten_and_runs_given_up(cli, place, joined):
 
 
 def test_a_coordinators_new_key(cli, place, terms):
-    files, words = CoordinatorFiles(place / "coordinator"), ("coordinator", "rotate-key", "coordinator")
+    files, args = CoordinatorFiles(place / "coordinator"), ("coordinator", "rotate-key", "coordinator")
     with sole(files.lock, "test"):
-        assert "already running" in cli.run(*words).stderr
+        assert "already running" in cli.run(*args).stderr
     open_run(files, terms).close()
-    assert "Unfinished runs: 'trial'" in cli.run(*words).stderr
-    done = cli.run(*words, "--abandon")
+    assert "Unfinished runs: 'trial'" in cli.run(*args).stderr
+    done = cli.run(*args, "--abandon")
     assert f'coordinator = "{files.key().public}"' in done.stdout
     assert files.key().public != terms.coordinator
     assert approve(cli, terms).exit_code == 0

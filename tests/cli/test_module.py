@@ -21,8 +21,8 @@ with warnings.catch_warnings():
 def commands(command, name):
     """Yield all commands of a group, or a command alone, with their names."""
     parts = getattr(command, "commands", {})
-    for word, each in parts.items():
-        yield from commands(each, f"{name} {word}")
+    for term, each in parts.items():
+        yield from commands(each, f"{name} {term}")
     if not parts:
         yield name, command
 
@@ -31,15 +31,15 @@ def named(name):
     return commands(typer.main.get_command(app).get_command(None, name), name)
 
 
-def told_by(name, command):
+def help_text(name, command):
     """Return the help of a command: what it does, its arguments, and its options by panel."""
     lines = [f"dpadmm {name}", "", inspect.cleandoc(command.help), ""]
     shown = [param for param in command.params if param.name != "help"]
     for param in sorted(shown, key=lambda each: getattr(each, "rich_help_panel", None) or ""):
-        words = "/".join([*param.opts, *param.secondary_opts])
+        args = "/".join([*param.opts, *param.secondary_opts])
         panel, kind = getattr(param, "rich_help_panel", None) or "", param.metavar or param.type.name
         choices = f" {'|'.join(param.type.choices)}" if hasattr(param.type, "choices") else ""
-        lines += [f"{words} ({kind}{choices}) [{panel}]", f"    {param.help}"]
+        lines += [f"{args} ({kind}{choices}) [{panel}]", f"    {param.help}"]
     return "\n".join(lines)
 
 
@@ -51,7 +51,7 @@ def test_the_package_runs_as_a_module():
 @pytest.mark.parametrize("name", [name for name, (panel, _) in COMMANDS.items() if panel != MACHINES])
 def test_help(name, snapshot):
     """Of arguments, too: click from 8.5 on clears what typer up to 0.20 has set."""
-    snapshot(f"help/{name}.txt", "\n\n\n".join(told_by(*each) for each in named(name)) + "\n")
+    snapshot(f"help/{name}.txt", "\n\n\n".join(help_text(*each) for each in named(name)) + "\n")
 
 
 def test_every_command_explains_its_arguments(cli):

@@ -16,7 +16,7 @@ from dpadmm.privacy.protection import NeighbouringRelation
 ADDED = ("--neighbours", "add-remove", "--nominal-records", "640", "--view", "public")
 
 
-def is_told(text):
+def is_shown(text):
     """Return whether the size of a silo, 287 or 193, or of both, stands in a text, paths left out."""
     return re.search(r"(?<![\w.])(287|193|480)(?![\w.])", re.sub(r"\S*/\S*", "", text)) is not None
 
@@ -29,10 +29,10 @@ def done(cli, study, tmp_path_factory):
         ("north", "south", "empty"), (*study.files, study.files[0]), (287, 193, 0), strict=True
     ):
         pd.read_csv(file).iloc[:size].to_csv(place / f"{name}.csv", index=False)
-    words = (*(str(place / f"{name}.csv") for name in ("north", "south", "empty")), *study.words[2:], *ADDED)
-    result = cli.run("fit", *words, "--out", str(place / "m.json"), "--ledger", str(place / "l"), "--budget", "3")
+    args = (*(str(place / f"{name}.csv") for name in ("north", "south", "empty")), *study.args[2:], *ADDED)
+    result = cli.run("fit", *args, "--out", str(place / "m.json"), "--ledger", str(place / "l"), "--budget", "3")
     assert result.exit_code == 0, result.output
-    return place, words, result
+    return place, args, result
 
 
 def test_the_model_and_its_ledger_name_the_relation_and_tell_no_size(cli, done):
@@ -40,21 +40,21 @@ def test_the_model_and_its_ledger_name_the_relation_and_tell_no_size(cli, done):
     model = ReleasedModel.load(place / "m.json")
     assert (model.guarantee.protection.relation.value, model.records) == ("add-or-remove", 640)
     assert "a secret number of records (nominally 640) in 3 silos" in " ".join(result.stdout.split())
-    assert not is_told(result.stdout)
-    assert not is_told(model.statement)
+    assert not is_shown(result.stdout)
+    assert not is_shown(model.statement)
     public = {name: value for name, value in json.loads((place / "m.json").read_text()).items() if name != "schema"}
-    assert not is_told(json.dumps(public))
+    assert not is_shown(json.dumps(public))
     shown = cli.run("ledger", "show", str(place / "l")).stdout
     assert "add-or-remove" in shown
-    assert not is_told(shown)
+    assert not is_shown(shown)
     with open_for_reading(place / "l") as ledger:
         assert ledger.protection.relation is NeighbouringRelation.ADD_OR_REMOVE
 
 
 def test_a_second_fit_takes_the_relation_from_the_ledger_but_needs_the_number(cli, done):
-    place, words, _ = done
+    place, args, _ = done
     ledger = ("--ledger", str(place / "l"), "--out", str(place / "other.json"))
-    asked = [word for word in words if word not in ADDED]
+    asked = [term for term in args if term not in ADDED]
     refused = cli.run("fit", *asked, *ledger)
     assert refused.exit_code != 0
     assert "--nominal-records must be given" in refused.stderr
@@ -62,18 +62,18 @@ def test_a_second_fit_takes_the_relation_from_the_ledger_but_needs_the_number(cl
     assert again.exit_code == 0, again.output
     other = cli.run("fit", *asked, *ledger, "--neighbours", "replace-one", "--force")
     assert other.exit_code != 0
-    assert not is_told(other.stderr)
+    assert not is_shown(other.stderr)
 
 
 def test_private_figures_are_refused(cli, done):
-    place, words, _ = done
+    place, args, _ = done
     budget = ("--epsilon", "0.1", "--delta", "1e-5", "--ledger", str(place / "l"))
-    result = cli.run("evaluate", str(place / "m.json"), *words[:2], *budget)
+    result = cli.run("evaluate", str(place / "m.json"), *args[:2], *budget)
     assert "certified for replace-one neighbours" in " ".join(result.stderr.split())
-    assert not is_told(result.stderr)
+    assert not is_shown(result.stderr)
 
 
 def test_a_plan_counts_no_rows(cli, done):
-    _, words, _ = done
-    said = cli.ask("plan", *words, "--no-curve")
+    _, args, _ = done
+    said = cli.ask("plan", *args, "--no-curve")
     assert (said["task"]["relation"], said["task"]["sizes"]) == ("add-or-remove", [214, 213, 213])

@@ -40,7 +40,7 @@ def clinics(tmp_path):
     return tmp_path
 
 
-def words(folder, *more):
+def args(folder, *more):
     public = ("--schema", str(folder / "schema.json"), "--epsilon", "2", "--delta", "1e-5", "--person", "patient")
     return (str(folder / "north.csv"), str(folder / "south.parquet"), *public, *more)
 
@@ -51,14 +51,14 @@ def tables_of(folder):
 
 def test_persons_are_counted_protected_and_recorded(cli, clinics):
     out, ledger = clinics / "m.json", clinics / "l"
-    asked = words(clinics, "--ledger", str(ledger))
+    asked = args(clinics, "--ledger", str(ledger))
     said = cli.ask("fit", *asked, "--keep", "2", "--budget", "5", "--out", str(out))
     assert said["protects"] == "every person with all their rows (replace-one)"
     assert [silo["records"] for silo in said["silos"]] == [150, 100]
     assert ReleasedModel.load(out).guarantee.protection.unit.value == "person"
     with open_for_reading(ledger) as opened:
         assert opened.protection.unit.value == "person"
-    planned = cli.ask("plan", *words(clinics, "--no-curve"))
+    planned = cli.ask("plan", *args(clinics, "--no-curve"))
     sizes = ("--sizes", "150,100", "--schema", str(clinics / "schema.json"), "--unit", "person", "--no-curve")
     assert planned["task"]["sizes"] == [150, 100]
     assert planned["noise_std"] == cli.ask("plan", *sizes, "--epsilon", "2", "--delta", "1e-5")["noise_std"]
@@ -89,7 +89,7 @@ def test_the_rows_that_are_kept_are_those_that_are_weighed(clinics):
 
 def test_the_rows_that_are_measured_are_the_first_of_each_person(cli, clinics):
     """The first rows of a table, as many as there are persons, would count some persons several times."""
-    cli.ask("fit", *words(clinics), "--out", str(clinics / "m.json"))
+    cli.ask("fit", *args(clinics), "--out", str(clinics / "m.json"))
     model, tables = ReleasedModel.load(clinics / "m.json"), tables_of(clinics)
     settings = EvaluationSettings(epsilon=1e5, delta=1e-5, person="patient")
     files = [clinics / "north.csv", clinics / "south.parquet"]
@@ -104,8 +104,8 @@ def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinic
     table.loc[0, "patient"] = 3  # a text in the other file
     table.to_parquet(clinics / "south.parquet")
     out, ledger = clinics / "m.json", clinics / "l"
-    asked = words(clinics, "--ledger", str(ledger), "--budget", "5", "--out", str(out))
-    for refused in (("fit", *asked), ("plan", *words(clinics, "--no-curve"))):
+    asked = args(clinics, "--ledger", str(ledger), "--budget", "5", "--out", str(out))
+    for refused in (("fit", *asked), ("plan", *args(clinics, "--no-curve"))):
         assert "Use --silos-per-person 2" in cli.run(*refused).stderr
     assert (out.exists(), ledger.exists()) == (False, False)
     said = cli.ask("fit", *asked, "--silos-per-person", "2")
@@ -120,13 +120,13 @@ def test_rows_of_nobody(cli, clinics):
     table = pd.read_csv(clinics / "north.csv", dtype=str)
     table.loc[6, "patient"] = None
     table.to_csv(clinics / "north.csv", index=False)
-    result = cli.run("fit", *words(clinics))
+    result = cli.run("fit", *args(clinics))
     assert (result.exit_code, "row 7: the person is missing" in result.stderr) == (2, True)
 
 
 def test_secret_numbers_of_persons(cli, clinics):
     """Persons may also be added or removed: sums of gradients, divided by a nominal number of persons."""
     more = ("--neighbours", "add-remove", "--nominal-records", "240", "--view", "public")
-    said = cli.ask("fit", *words(clinics, *more), "--out", str(clinics / "m.json"))
+    said = cli.ask("fit", *args(clinics, *more), "--out", str(clinics / "m.json"))
     assert said["protects"] == "every person with all their rows (add-or-remove)"
     assert [silo["records"] for silo in said["silos"]] == [120, 120]

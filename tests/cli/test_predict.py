@@ -31,11 +31,11 @@ def test_awkward_rows_are_refused_filled_or_left_empty(cli, study, trained, tmp_
     frame = pd.read_csv(study.files[1], dtype=str).drop(columns="sick").head(3)
     frame.loc[1, "age"] = None
     frame.to_csv(tmp_path / "new.csv", index=False)
-    words = ("predict", str(trained.model), str(tmp_path / "new.csv"))
-    assert cli.ask(*words, "--missing", "fill")["predictions"]["sick"][1] in ("yes", "no")
-    assert cli.ask(*words, "--missing", "blank")["predictions"]["sick"][1] is None
+    args = ("predict", str(trained.model), str(tmp_path / "new.csv"))
+    assert cli.ask(*args, "--missing", "fill")["predictions"]["sick"][1] in ("yes", "no")
+    assert cli.ask(*args, "--missing", "blank")["predictions"]["sick"][1] is None
     out = tmp_path / "p.csv"
-    assert "Wrote 3 predictions" in cli.run(*words, "--missing", "fill", "--out", str(out)).stdout
+    assert "Wrote 3 predictions" in cli.run(*args, "--missing", "fill", "--out", str(out)).stdout
     assert len(pd.read_csv(out)) == 3
 
 
@@ -44,18 +44,18 @@ def test_an_identifier_stands_beside_each_prediction(cli, study, trained, tmp_pa
     frame = pd.read_csv(study.files[1]).drop(columns="sick").head(2)
     german = frame.assign(who=["12.345", ""], pressure=["120,5", "131,25"])
     german.to_csv(tmp_path / "new.csv", sep=";", index=False)
-    words = ("predict", str(trained.model), str(tmp_path / "new.csv"), "--decimal", ",", "--id", "who")
-    said = cli.run(*words)
+    args = ("predict", str(trained.model), str(tmp_path / "new.csv"), "--decimal", ",", "--id", "who")
+    said = cli.run(*args)
     assert f"{tmp_path / 'new.csv'} read as: semicolons, decimal comma, utf-8, header" in said.stderr
     found = pd.read_csv(io.StringIO(said.stdout), dtype=str)
     assert found.columns.tolist() == ["who", "sick", "probability"]
     assert found["who"].tolist()[0] == "12.345"
-    assert cli.ask(*words)["predictions"]["who"] == ["12.345", None]
+    assert cli.ask(*args)["predictions"]["who"] == ["12.345", None]
     frame.assign(probability=1).to_csv(tmp_path / "new.csv", index=False)
-    assert "Rename it" in cli.run(*words[:3], "--id", "probability").stderr
+    assert "Rename it" in cli.run(*args[:3], "--id", "probability").stderr
 
 
-def test_words_of_other_labels():
+def test_texts_of_other_labels():
     scores = np.array([-2.0, 0.5])
     assert ThresholdLabel("pay", 50).classes == ("at most 50", "above 50")
     assert RealLabel("price", 0, 10).decode(scores).tolist() == [0.0, 7.5]

@@ -33,8 +33,8 @@ def test_facts_for_programs(cli, trained, tmp_path):
 def test_the_ledger_as_it_stands_now(cli, trained, tmp_path):
     folder = tmp_path / "copy"
     shutil.copytree(trained.model.parent, folder)
-    words = ("--epsilon", "2.5", "--delta", "1e-5", "--reason", "test")
-    assert cli.run("ledger", "budget", str(folder / "study.ledger"), *words).exit_code == 0
+    args = ("--epsilon", "2.5", "--delta", "1e-5", "--reason", "test")
+    assert cli.run("ledger", "budget", str(folder / "study.ledger"), *args).exit_code == 0
     said = cli.ask("report", str(folder / "model.json"), "--ledger", str(folder / "study.ledger"))
     assert said["spending"]["budget_epsilon"] == 2.5
     assert said["spending"]["head"] != ReleasedModel.load(trained.model).spending.head
@@ -55,8 +55,8 @@ def test_the_ledger_of_other_data_is_refused(cli, trained, tmp_path):
 
 def test_who_answers_for_it_stands_on_the_page(cli, trained, tmp_path):
     place = tmp_path / "page.html"
-    words = ("--purpose", "asthma study", "--controller", "<i>Clinic</i>", "--out", str(place))
-    assert cli.run("report", str(trained.model), *words).exit_code == 0
+    args = ("--purpose", "asthma study", "--controller", "<i>Clinic</i>", "--out", str(place))
+    assert cli.run("report", str(trained.model), *args).exit_code == 0
     facts = facts_of(place.read_text())
     assert (facts["purpose"], facts["contact"]) == (["asthma study"], ["not stated"])
     assert "<i>Clinic</i>" in facts["controller"][0]

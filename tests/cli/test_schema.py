@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 
-def drafted(cli, *words):
+def drafted(cli, *args):
     """Return what `schema init --json` prints; that the first line may be a record is said to programs as well."""
-    result = cli.run("schema", "init", *words, "--json")
+    result = cli.run("schema", "init", *args, "--json")
     assert result.exit_code == 0, result.output
     assert "not somebody's record" in result.stderr
     return json.loads(result.stdout)
@@ -38,12 +38,12 @@ def test_types_and_columns_to_leave_out(cli, tmp_path):
     place = tmp_path / "t.parquet"
     frame = pd.DataFrame({"id": ["a", "b"], "flag": [True, False], "day": pd.to_datetime(["2020-01-01"] * 2)})
     frame.assign(town=["x", "y"], size=np.float32(1.5), y=[1, 2]).to_parquet(place)
-    words = ("--target", "y", "--predict", "number", "--leave-out", "id", "--split-by", "town")
-    schema = drafted(cli, str(place), *words)["schema"]
+    args = ("--target", "y", "--predict", "number", "--leave-out", "id", "--split-by", "town")
+    schema = drafted(cli, str(place), *args)["schema"]
     assert [column["name"] for column in schema["columns"]] == ["flag", "size"]
     assert schema["columns"][0] == {"kind": "categorical", "name": "flag", "categories": [0, 1]}
     assert schema["label"]["kind"] == "real"
-    assert "'day'" in cli.run("schema", "init", str(place), *words).stderr
+    assert "'day'" in cli.run("schema", "init", str(place), *args).stderr
 
 
 def test_what_checking_says(cli, study, tmp_path, snapshot):
@@ -52,9 +52,9 @@ def test_what_checking_says(cli, study, tmp_path, snapshot):
     assert (said["silos"], said["dimension"]) == ({"north": 300, "south": 200}, 4)
     whole = pd.concat([pd.read_csv(f).assign(who=w) for f, w in zip(study.files, ("Roth", "Meier"), strict=True)])
     whole.to_csv(tmp_path / "t.csv", index=False)
-    words = ("schema", "check", study.schema, str(tmp_path / "t.csv"), "--split-by", "who")
-    assert cli.ask(*words)["silos"] == {"silo 1": 200, "silo 2": 300}  # in the order of the names, which are not shown
-    assert "Roth" not in cli.run(*words).output
+    args = ("schema", "check", study.schema, str(tmp_path / "t.csv"), "--split-by", "who")
+    assert cli.ask(*args)["silos"] == {"silo 1": 200, "silo 2": 300}  # in the order of the names, which are not shown
+    assert "Roth" not in cli.run(*args).output
 
 
 @pytest.mark.parametrize("name", ["52 years", "12 March 1980", "Mar 3, 1980", "Mon, Jan-80", "2020-01-01", "7"])

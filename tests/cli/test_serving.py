@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.waiting import wait_until
 from typer.testing import CliRunner
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
@@ -21,7 +22,6 @@ from tests.cli.conftest import init
 from dpadmm.cli.main import app
 from dpadmm.core.model import ReleasedModel
 from dpadmm.errors import InputError
-from dpadmm.federation.admin.rehearsal import wait_until
 from dpadmm.federation.https.client import Address
 from dpadmm.federation.https.service import free_port, listen
 from dpadmm.federation.party_directory import sole
@@ -38,9 +38,9 @@ KEYS = {
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 
 
-def narrow(*words):
+def narrow(*command):
     """Return what a command prints in a terminal of 80 columns."""
-    result = CliRunner().invoke(app, list(words), env={"COLUMNS": "80", "TERM": "dumb"})
+    result = CliRunner().invoke(app, list(command), env={"COLUMNS": "80", "TERM": "dumb"})
     assert result.exit_code == 0, result.output
     assert max(map(len, result.stdout.splitlines())) <= 80
     return " ".join(result.stdout.split())
@@ -82,8 +82,8 @@ def test_everybody_may_end_at_any_time_and_come_back(rehearsal, programs, cli):
     served, north, south = start(*coordinator), start(*silo["north"]), start(*silo["south"])
     wait(served, "run 'rehearsal': round 3 of 3 is complete")
     wait(south, "answered: round 3 of 3, run 'rehearsal'; epsilon 1 so far")
-    for running, words in ((served, coordinator), (north, silo["north"])):
-        again = cli.run(*words)
+    for running, command in ((served, coordinator), (north, silo["north"])):
+        again = cli.run(*command)
         assert (again.exit_code, "is already running" in again.stderr, running.is_alive) == (2, True, True)
     done = cli.run(*federate, "--out", "model.json", "--schema", "schema.json")
     assert done.exit_code == 0, done.stderr
@@ -107,14 +107,14 @@ def keys_of(value):
 
 def test_the_keys_of_json_stay(rehearsal, cli):
     page = PAGE.read_text()
-    for words, keys in KEYS.items():
-        said = cli.ask(*words.split(), "coordinator" if words.startswith("coordinator") else "north")
+    for command, keys in KEYS.items():
+        said = cli.ask(*command.split(), "coordinator" if command.startswith("coordinator") else "north")
         assert sorted(said) == sorted(keys.split())
         assert [key for key in keys_of(said) if f"`{key}`" not in page] == []
-        if words == "silo status":
+        if command == "silo status":
             assert set(said["runs"][0]) == set(RUN_KEYS.split())
             assert said["runs"][0]["state"] == "approved"
-        if words.endswith("doctor"):
+        if command.endswith("doctor"):
             assert {"check", "level", "text", "advice"} == set(said["checks"][0])
 
 
@@ -130,9 +130,9 @@ def test_a_port_that_is_taken_and_a_directory_that_is_served(rehearsal, cli):
     with listen("127.0.0.1", 0) as taken:
         done = cli.run("coordinator", "run", "coordinator", "--port", str(taken.getsockname()[1]))
     assert (done.exit_code, "Address already in use" in done.stderr) == (2, True)
-    for words in (("coordinator", "run", "coordinator"), ("silo", "run", "north", "--coordinator", NOWHERE)):
-        with sole(Path(words[2]) / "running.lock", "This test"):
-            done = cli.run(*words)
+    for command in (("coordinator", "run", "coordinator"), ("silo", "run", "north", "--coordinator", NOWHERE)):
+        with sole(Path(command[2]) / "running.lock", "This test"):
+            done = cli.run(*command)
         assert (done.exit_code, "is already running" in done.stderr) == (2, True)
 
 
@@ -161,11 +161,11 @@ def test_a_silo_talks_to_nobody_but_the_coordinator_of_its_terms(rehearsal, cli,
     programs.wait(north, "the server there is not the coordinator of any approved terms")
 
 
-@pytest.mark.parametrize("words", [("silo", "status", "north"), ("coordinator", "status", "coordinator")])
-def test_a_screen_that_is_watched_ends_with_ctrl_c(rehearsal, programs, words):
+@pytest.mark.parametrize("command", [("silo", "status", "north"), ("coordinator", "status", "coordinator")])
+def test_a_screen_that_is_watched_ends_with_ctrl_c(rehearsal, programs, command):
     ours, theirs = pty.openpty()
     streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
-    watching = subprocess.Popen(programs.words(*words, "--watch"), **streams, env={**os.environ, "TERM": "xterm"})
+    watching = subprocess.Popen(programs.args(*command, "--watch"), **streams, env={**os.environ, "TERM": "xterm"})
     os.close(theirs)
     shown = b""
     while b"Serving" not in shown:

@@ -67,8 +67,8 @@ def test_tables_fit(table, width):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(0, "just now"), (90, "90 s ago"), (150, "2 min ago"), (9e5, "10 d ago")]
+    ("seconds", "args"), [(0, "just now"), (90, "90 s ago"), (150, "2 min ago"), (9e5, "10 d ago")]
 )
-def test_how_long_ago(seconds, words):
+def test_how_long_ago(seconds, args):
     now = datetime.fromisoformat(TIME).astimezone(UTC) + timedelta(seconds=seconds)
-    assert time_text(TIME, now).endswith(f"({words})")
+    assert time_text(TIME, now).endswith(f"({args})")

@@ -22,9 +22,9 @@ def test_names_that_are_no_utf8_cost_nothing(cli, study, tmp_path, what):
     shutil.copy(study.files[0], silo)
     ledger = tmp_path / (f"l{BAD}" if what == "ledger" else "l")
     out = tmp_path / (f"m{BAD}.json" if what == "out" else "m.json")
-    words = (*study.words[1:], "--out", str(out), "--ledger", str(ledger), "--budget", "3")
+    args = (*study.args[1:], "--out", str(out), "--ledger", str(ledger), "--budget", "3")
     title = ("--title", f"study {BAD}") if what == "title" else ()
-    result = cli.run("fit", str(silo), *words, *title)
+    result = cli.run("fit", str(silo), *args, *title)
     assert result.exit_code == 2, result.output
     assert "not UTF-8" in result.stderr
     assert not ledger.exists()
@@ -36,8 +36,8 @@ def test_brackets_in_names_are_no_markup(cli, study, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "a[" / "b]"
     folder.mkdir(parents=True)
-    words = ("--simulate", "1", "--report", "r[x].html")
-    result = cli.run("fit", *study.words, *words, "--out", "a[/b]/m[x].json")
+    args = ("--simulate", "1", "--report", "r[x].html")
+    result = cli.run("fit", *study.args, *args, "--out", "a[/b]/m[x].json")
     assert result.exit_code == 0, result.output
     assert "a[/b]/m[x].json" in result.stdout
     assert "r[x].html" in result.stdout

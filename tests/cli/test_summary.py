@@ -28,15 +28,15 @@ def folder(tmp_path_factory):
 
 def fit(cli, folder, *more):
     known = ("--schema", folder / "schema.json", "--delta", "1e-5")
-    words = ("fit", folder / "t.csv", *known, "--out", folder / "m.json", "--force", *more)
-    return cli.run(*map(str, words))
+    args = ("fit", folder / "t.csv", *known, "--out", folder / "m.json", "--force", *more)
+    return cli.run(*map(str, args))
 
 
 def test_fit_prints_the_table_and_summary_prints_it_again(cli, folder):
     done = fit(cli, folder, "--epsilon", "3", "--aim", "inference", "--simulate", "1", "--report", folder / "r.html")
     assert done.exit_code == 0, done.output
-    for words in ("std err", "P>|z|", "sex=M (against F)", "ordinary logistic", "NOT a private release"):
-        assert words in done.output
+    for args in ("std err", "P>|z|", "sex=M (against F)", "ordinary logistic", "NOT a private release"):
+        assert args in done.output
     assert "Coefficients and their intervals" in (folder / "r.html").read_text()
     again = cli.run("summary", str(folder / "m.json"))
     assert again.exit_code == 0

@@ -19,11 +19,11 @@ def sums(cli, study, tmp_path_factory):
         for part in range(2):
             files.append(folder / f"silo{len(files)}.csv")
             files[-1].write_text("\n".join([header, *rows[part::2]]) + "\n")
-    words = (*map(str, files), "--schema", study.schema, "--epsilon", "1", "--delta", "1e-5")
+    args = (*map(str, files), "--schema", study.schema, "--epsilon", "1", "--delta", "1e-5")
     places = ("--out", str(folder / "model.json"), "--ledger", str(folder / "sums.ledger"))
-    result = cli.run("fit", *words, *places, "--budget", "3", "--view", "aggregate")
+    result = cli.run("fit", *args, *places, "--budget", "3", "--view", "aggregate")
     assert result.exit_code == 0, result.output
-    return folder, words, result.stdout
+    return folder, args, result.stdout
 
 
 def test_a_fit_says_whom_it_hides_from_and_what_more_would_see(sums):
@@ -37,18 +37,18 @@ def test_a_fit_says_whom_it_hides_from_and_what_more_would_see(sums):
 
 
 def test_the_ledger_remembers_the_colluders(cli, sums):
-    folder, words, _ = sums
+    folder, args, _ = sums
     path = str(folder / "sums.ledger")
     said = cli.ask("ledger", "show", path)
     assert (said["view"], said["colluders"]) == ("aggregate", 1)
     assert "│ in sum │" in " ".join(cli.run("ledger", "show", path).stdout.split())  # one noise: not "0 silos"
     for weaker in (("--view", "public"), ("--view", "aggregate", "--colluders", "0")):
-        assert cli.run("fit", *words, "--out", str(folder / "no.json"), "--ledger", path, *weaker).exit_code == 2
+        assert cli.run("fit", *args, "--out", str(folder / "no.json"), "--ledger", path, *weaker).exit_code == 2
 
 
 def test_a_figure_under_masks_is_paid_for_and_needs_three_silos(cli, sums):
-    folder, words, _ = sums
-    model, path, files = str(folder / "model.json"), folder / "sums.ledger", words[:4]
+    folder, args, _ = sums
+    model, path, files = str(folder / "model.json"), folder / "sums.ledger", args[:4]
     asked = ("--epsilon", "0.5", "--delta", "1e-5", "--no-record", "--view", "aggregate")
     with Ledger.open(path) as ledger:
         before = ledger.statement().spent_epsilon
@@ -62,9 +62,9 @@ def test_a_figure_under_masks_is_paid_for_and_needs_three_silos(cli, sums):
 
 
 def test_noise_that_cannot_be_drawn_is_refused_before_a_ledger_is_made(cli, sums):
-    folder, words, _ = sums
+    folder, args, _ = sums
     nominal = ("--view", "aggregate", "--neighbours", "add-remove", "--nominal-records", "1000000000000")
     places = ("--out", str(folder / "no.json"), "--ledger", str(folder / "no.ledger"), "--budget", "3")
-    result = cli.run("fit", *words, *nominal, *places)
+    result = cli.run("fit", *args, *nominal, *places)
     assert (result.exit_code, "a smaller nominal number of records" in result.stderr) == (2, True)
     assert not (folder / "no.ledger").exists()

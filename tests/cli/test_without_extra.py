@@ -46,11 +46,11 @@ def test_the_core_imports_nothing_of_the_extra():
 
 
 @pytest.mark.parametrize("package", ["uvicorn", "httpx"])
-@pytest.mark.parametrize("words", COMMANDS)
-def test_federation_commands_say_what_to_install(cli, tmp_path, monkeypatch, words, package):
+@pytest.mark.parametrize("args", COMMANDS)
+def test_federation_commands_say_what_to_install(cli, tmp_path, monkeypatch, args, package):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, package, None)
-    result = cli.run(*words.split())
+    result = cli.run(*args.split())
     assert result.exit_code == 2
     assert "pip install '.[federation]'" in result.stderr
     assert len(result.stderr.splitlines()) == 1
@@ -61,14 +61,14 @@ def test_federation_commands_say_what_to_install(cli, tmp_path, monkeypatch, wor
 def test_a_cluster_says_what_to_install(cli, study, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "distributed", None)
-    result = cli.run("fit", *study.words, "--cluster", "tcp://127.0.0.1:8786")
+    result = cli.run("fit", *study.args, "--cluster", "tcp://127.0.0.1:8786")
     assert result.exit_code == 2
     assert "--cluster needs the extra `cluster`" in result.stderr
     assert "pip install '.[cluster]'" in result.stderr
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("words", ["silo --help", "silo init --help", "coordinator run --help", "federate run --help"])
-def test_their_help_can_be_read(cli, monkeypatch, words):
+@pytest.mark.parametrize("args", ["silo --help", "silo init --help", "coordinator run --help", "federate run --help"])
+def test_their_help_can_be_read(cli, monkeypatch, args):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert cli.run(*words.split()).exit_code == 0
+    assert cli.run(*args.split()).exit_code == 0

@@ -38,7 +38,7 @@ VALUES: tuple[Any, ...] = (
     *("", "x", "5", "NaN", "true", "\0", "\ud800", "é" * 60, "x" * 5000, "2020-01-01", "a/b", "\x1b[2J"),
     *([], {}, [[]], [None], [0, 0], [1, "x"], {"a": 1}, {"": []}, [float("nan")], [-1, 10**25], ["x", "x"]),
 )
-WORDS = (
+ARGUMENTS = (
     *("5", "-1", "0", "1.5", "nan", "inf", "-inf", "1e999", "true", '""', '"x"', "[]", "{}", "[5]", "[[]]", '["x", 5]'),
     *(
         "2020-01-01",
@@ -125,7 +125,7 @@ def of_toml(chance: random.Random, content: bytes) -> bytes:
         case 2:
             lines[place] = re.sub(r"^\w+", chance.choice(["x", "a.b", "", "'é'", ".".join("a" * 2000)]), lines[place])
         case _:
-            lines[place] = re.sub(r"=.*", lambda _: f"= {chance.choice(WORDS)}", lines[place])
+            lines[place] = re.sub(r"=.*", lambda _: f"= {chance.choice(ARGUMENTS)}", lines[place])
     return "\n".join(lines).encode() + b"\n"
 
 
@@ -213,5 +213,5 @@ def check(load: Callable[[Path], object], path: Path, copies: Iterator[bytes], *
             refusals.append(str(error))
         except Exception as fault:
             raise AssertionError(f"copy {number} of {path.name} ends in {type(fault).__name__}: {fault}") from fault
-    assert not [told for told in refusals if secret in told]
+    assert not [reported for reported in refusals if secret in reported]
     return len(refusals)

@@ -1,10 +1,7 @@
-"""What every loss has to keep. A test class inherits `LossContract` and names its instances and their kinks:
+"""What every loss has to keep. A test class inherits `LossContract` and names its instances:
 
     class TestMine(LossContract):
         instances = (Mine(1.0),)
-
-        def kinks(self, loss):
-            return [0.0]
 
 The slope is checked through `value`, the curvature through `slope`, and the proximal map through `slope` and against
 a plain minimisation of `value`, so that no two of them can be wrong together.
@@ -47,8 +44,8 @@ class LossContract:
             metafunc.parametrize("loss", self.instances, ids=repr)
 
     def kinks(self, loss):
-        """Where the curvature jumps; none unless a subclass says so."""
-        return []
+        """Where the curvature jumps: away from them the differences below must agree, so none may be missing."""
+        return loss.form.kinks
 
     def smooth_points(self, loss, distance):
         """A grid that keeps its distance from the kinks."""

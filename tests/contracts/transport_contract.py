@@ -18,7 +18,7 @@ SECONDS = 60.0
 """How long anything here may take before a test fails; nothing does."""
 
 
-def letter(number: int, size: int) -> bytes:
+def message(number: int, size: int) -> bytes:
     """Return an envelope of so many bytes, with all bytes there are; nobody here looks at its signature."""
     pattern = bytes(range(256)) * (size // 256 + 1)
     return (bytes(SIGNATURE_BYTES) + number.to_bytes(4) + pattern)[:size]
@@ -66,7 +66,7 @@ class TransportContract:
 
         def answer(silo, envelope):
             heard[silo.public_key].append(envelope)
-            return silo.key.seal(letter(len(envelope), largest_answer(silo.store.agreements()[0]) - SIGNATURE_BYTES))
+            return silo.key.seal(message(len(envelope), largest_answer(silo.store.agreements()[0]) - SIGNATURE_BYTES))
 
         monkeypatch.setattr(Silo, "answer", answer)
         return heard
@@ -76,15 +76,17 @@ class TransportContract:
         sizes = (SIGNATURE_BYTES + 4, 1000, largest_request(world.agreement))
         with carry(world) as transport:
             for size in sizes:
-                sent = {silo.public_key: letter(number, size) for number, silo in enumerate(world.silos.values())}
+                sent = {silo.public_key: message(number, size) for number, silo in enumerate(world.silos.values())}
                 for key, answer in exchange(transport, sent).items():
-                    assert open_envelope(answer, key) == letter(size, largest_answer(world.agreement) - SIGNATURE_BYTES)
+                    assert open_envelope(answer, key) == message(
+                        size, largest_answer(world.agreement) - SIGNATURE_BYTES
+                    )
                     assert heard[key][-1] == sent[key]
 
     def test_a_repeated_envelope_is_harmless(self, carry, world, heard):
         """It is answered as often as the transport likes, in the same way."""
         with carry(world) as transport:
-            sent, key = letter(1, 500), world.first.public_key
+            sent, key = message(1, 500), world.first.public_key
             for _ in range(3):
                 transport.send(key, sent)
             exchange(transport, {key: sent})

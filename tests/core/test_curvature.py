@@ -23,7 +23,7 @@ from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protecti
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
 from dpadmm.problems.silos import Silos
-from dpadmm.queries.curvature import CURVATURE, Curvature, curvature_messages, packed, packed_size, unpacked
+from dpadmm.queries.curvature import CURVATURE, Curvature, curvature_messages, pack, packed_size, unpack
 
 D, ROUNDS = 3, 40
 M = m_of(1.0, 1e-5)
@@ -68,14 +68,14 @@ class TestPacking:
         for d in (1, 2, 5):
             matrix = rng.standard_normal((d, d))
             matrix = matrix + matrix.T
-            assert len(packed(matrix)) == packed_size(d)
-            assert np.linalg.norm(packed(matrix)) == pytest.approx(np.linalg.norm(matrix))
-            np.testing.assert_allclose(unpacked(packed(matrix), d), matrix)
+            assert len(pack(matrix)) == packed_size(d)
+            assert np.linalg.norm(pack(matrix)) == pytest.approx(np.linalg.norm(matrix))
+            np.testing.assert_allclose(unpack(pack(matrix), d), matrix)
 
     def test_noise_is_as_strong_in_every_direction(self):
         """On the diagonal tau, beside it tau/sqrt(2), so that the matrix can be turned at will."""
         noise = np.random.default_rng(1).standard_normal((packed_size(3), 10_000))
-        found = np.stack([unpacked(each, 3) for each in noise.T])
+        found = np.stack([unpack(each, 3) for each in noise.T])
         assert found[:, 0, 0].std() == pytest.approx(1.0, rel=0.05)
         assert found[:, 0, 1].std() == pytest.approx(math.sqrt(0.5), rel=0.05)
 
@@ -84,7 +84,7 @@ class TestMessages:
     def test_the_sum_over_silos_is_the_curvature_without_the_ridge(self):
         problem, point = problem_of((100, 50, 30)), np.array([0.5, -1.0, 2.0])
         sent = curvature_messages(problem, point[:, None]).sum(axis=0)[:, 0]
-        np.testing.assert_allclose(180 * unpacked(sent, D), hessian(problem, point), rtol=1e-10)
+        np.testing.assert_allclose(180 * unpack(sent, D), hessian(problem, point), rtol=1e-10)
 
     def test_only_losses_of_one_score(self):
         class Other:

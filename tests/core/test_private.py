@@ -166,6 +166,12 @@ def test_a_method_that_is_not_certified_for_a_protection_is_refused(problem, pro
         RunSpec(PADMM(eta=0.01), Setting(problem, 2, network=ring(4), protection=protection), TARGET).noise_plan()
 
 
+def test_a_method_that_certifies_records_where_users_are_asked_for_is_refused(problem):
+    users = Setting(problem, 2, protection=Protection(unit=Unit.USER, view=View.PUBLIC))
+    with pytest.raises(InputError, match="certified per record as it stands, not per user"):
+        RunSpec(NoisyGradients(step=0.5), users, TARGET).noise_plan()
+
+
 def test_a_secure_run_shows_no_figure_that_read_the_data():
     """Losses and residuals are for simulations: a release carries none, whatever the engine was told to record."""
     table = logistic_table(40, 3, rng=np.random.default_rng(0)).data
@@ -187,6 +193,7 @@ def test_a_run_with_noise_may_not_stop_by_what_it_hides():
 
 def test_kernels_that_cannot_be_loaded_show_before_anything_is_reserved(problem, monkeypatch):
     """They are imported late, but not so late that a broken installation costs budget."""
+    monkeypatch.setattr("dpadmm.problems.silos.SMALL", 0)
     monkeypatch.setitem(sys.modules, kernels.__name__, None)
     monkeypatch.delattr("dpadmm.solvers.kernels")
     monkeypatch.setattr("dpadmm.testing.open_release", lambda *_, **__: pytest.fail("reserved"))

@@ -19,7 +19,7 @@ from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
-from dpadmm.planner.simulations import scaled
+from dpadmm.planner.simulations import scale_noise
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import column_profile, profile_on_grid
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
@@ -116,7 +116,7 @@ class TestNothingButWhatWasReserved:
     def test_less_noise_is_refused(self, sampler):
         plan = planned(is_secure=sampler.is_secure)
         with pytest.raises(InputError, match="not reserved"), opened(plan, sampler) as release:
-            release.noise(scaled(plan, 0.999))
+            release.noise(scale_noise(plan, 0.999))
 
     def test_more_than_was_reserved_is_refused(self, sampler):
         plan = planned(is_secure=sampler.is_secure)

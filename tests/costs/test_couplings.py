@@ -163,14 +163,14 @@ def test_one_sum_of_linear_terms_beats_rounds_and_is_chosen(rng):
     assert slope[exact.public != 0] == pytest.approx(-30 * np.sign(exact.public[exact.public != 0]), abs=1e-3)
 
 
-def test_a_hundred_agents_with_known_preferences_are_told_not_to_spend(rng):
+def test_a_hundred_agents_with_known_preferences_are_shown_not_to_spend(rng):
     p, q = spd(rng, 0.5, 3.0), np.ones((20, D))
     agents = Quadratics(p, q, (0.5, 3.0))
     with pytest.raises(InputError, match="Do not spend"):
         dpadmm.minimise(agents, Consensus(), protect=Gap(5.0), epsilon=1.0, delta=1e-6, guess=agents, guess_error=0.05)
 
 
-def test_five_generators_are_told_not_to_spend():
+def test_five_generators_are_shown_not_to_spend():
     """Costs by 1 $/MWh: what noise does to a dispatch of five is worse than guessing the costs."""
     curvature = np.array([0.086, 0.5, 0.1, 0.1, 0.1])[:, None, None]
     prices = np.array([[20.0], [20.0], [40.0], [40.0], [40.0]])

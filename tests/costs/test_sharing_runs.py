@@ -141,7 +141,7 @@ def test_a_plan_reads_no_private_number():
     assert one.spec.noise_plan().releases == other.spec.noise_plan().releases
 
 
-def test_few_agents_are_told_not_to_spend():
+def test_few_agents_are_shown_not_to_spend():
     guess = fleet(20, 5)
     small = Sharing(Quadratic(0.03 * np.eye(HOURS), [0.4, 0.3, 0.0, 0.1, 0.3, 0.6]))
     asked = {"protect": Amount(3.0), "epsilon": 1.0, "delta": 1e-6, "guess": guess}

@@ -7,7 +7,7 @@ from scipy.special import expit
 from sklearn.linear_model import LassoCV, LogisticRegression
 
 from dpadmm.data import logistic_table, random_quadratics
-from dpadmm.data.examples import BLOCK_NUMBERS, Entries, random_spd
+from dpadmm.data.examples import BLOCK_NUMBERS, EntryDistribution, random_spd
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
 from dpadmm.problems.silos import row_norms
@@ -21,7 +21,7 @@ def rng(seed=0):
     return np.random.default_rng(seed)
 
 
-@pytest.mark.parametrize("entries", list(Entries))
+@pytest.mark.parametrize("entries", list(EntryDistribution))
 @pytest.mark.parametrize(("size", "bounds"), [(2, (1.0, 2.0)), (5, (1.0, 2.0)), (20, (1.0, 10.0)), (3, (0.5, 0.5))])
 def test_spectra_reach_exactly_from_tau_to_smoothness(size, bounds, entries):
     agents = random_quadratics(50, size, rng=rng(), tau=bounds[0], smoothness=bounds[1], entries=entries)
@@ -52,12 +52,14 @@ def test_slopes_are_uniform():
     assert stats.kstest(slopes, stats.uniform(0, 60).cdf).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("entries", list(Entries))
+@pytest.mark.parametrize("entries", list(EntryDistribution))
 def test_matrices_are_the_scaled_symmetric_part_of_the_drawn_entries(entries):
     """Written again for one matrix at a time, as the paper words it: scale, then shift by a multiple of I."""
     generator = rng(4)
     for matrix in random_spd(6, 5, 1.0, 2.0, rng(4), entries):
-        drawn = generator.random((5, 5)) if entries is Entries.NON_NEGATIVE else generator.standard_normal((5, 5))
+        drawn = (
+            generator.random((5, 5)) if entries is EntryDistribution.NON_NEGATIVE else generator.standard_normal((5, 5))
+        )
         symmetric = (drawn + drawn.T) / 2
         spectrum = np.linalg.eigvalsh(symmetric)
         scaled = symmetric / (spectrum[-1] - spectrum[0])
@@ -71,12 +73,12 @@ def test_the_mean_of_many_matrices_keeps_a_condition_number_only_if_shared_or_no
         (entries, is_shared): np.linalg.cond(
             random_quadratics(4000, 5, rng=rng(), entries=entries, is_shared=is_shared).curvatures.mean(axis=0)
         )
-        for entries in Entries
+        for entries in EntryDistribution
         for is_shared in (False, True)
     }
-    assert conditions[Entries.GAUSSIAN, False] == pytest.approx(1.0, abs=0.05)
-    assert conditions[Entries.NON_NEGATIVE, False] == pytest.approx(1.68, abs=0.05)
-    for entries in Entries:
+    assert conditions[EntryDistribution.GAUSSIAN, False] == pytest.approx(1.0, abs=0.05)
+    assert conditions[EntryDistribution.NON_NEGATIVE, False] == pytest.approx(1.68, abs=0.05)
+    for entries in EntryDistribution:
         assert conditions[entries, True] == pytest.approx(2.0, rel=1e-9)
 
 

@@ -9,11 +9,7 @@ from dpadmm.planner import planner
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
 
-KINDS = {
-    "logistic": PrivateLogisticRegression,
-    "svc": PrivateLinearSVC,
-    "regression": PrivateLinearRegression,
-}
+KINDS = {"logistic": PrivateLogisticRegression, "svc": PrivateLinearSVC, "regression": PrivateLinearRegression}
 
 
 @pytest.fixture

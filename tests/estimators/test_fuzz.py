@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 from tests.grouped import grouped
 
 from dpadmm.errors import DpadmmError, InputError
-from dpadmm.estimators import (
-    PrivateLinearRegression,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
-    ledger_data,
-)
+from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, ledger_data
 from dpadmm.privacy.ledger import Budget, Ledger
 
 KINDS = (PrivateLogisticRegression, PrivateLinearSVC, PrivateLinearRegression)

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from tests.builders import logistic
 from tests.grouped import grouped
 
 from dpadmm import PrivateSearchCV
@@ -118,14 +119,7 @@ def test_worker_processes_share_one_ledger(table, tmp_path):
     X, y = table[:2]
     path = tmp_path / "b"
     with Ledger.create(path, ledger_data(X, y), Budget(epsilon=1.0, delta=1e-5)) as held:
-        model = PrivateLogisticRegression(
-            epsilon=1.0,
-            delta=1e-5,
-            feature_bounds=(-1, 1),
-            classes=(0, 1),
-            method="output-perturbation",
-            ledger=held,
-        )
+        model = logistic(method="output-perturbation", ledger=held)
 
         def attempt(estimator):
             try:
@@ -201,7 +195,7 @@ def test_users_of_a_ledger_without_them_are_not_believed(table, tmp_path, no_noi
     X, y = table[:2]
     data, protection = ledger_data(X, y), Protection(unit=Unit.USER, view=View.PUBLIC)
     with Ledger.create(tmp_path / "b", data, Budget(epsilon=9.0, delta=1e-5), protection=protection) as held:
-        model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1), ledger=held)
+        model = logistic(ledger=held)
         with pytest.raises(InputError, match="cannot tell users apart"):
             model.fit(X, y, groups=np.arange(len(y)) // 3)
         assert held.statement().releases == 0
@@ -213,9 +207,7 @@ def test_a_metric_counts_people_of_one_silo_wherever_they_are(table, tmp_path):
     with Ledger.create(
         tmp_path / "b", ledger_data(X, y), Budget(epsilon=9.0, delta=1e-5), protection=protection
     ) as held:
-        model = PrivateLogisticRegression(
-            epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1), ledger=held
-        ).fit(X, y)
+        model = logistic(ledger=held).fit(X, y)
         assert private_score(model, X, y, 1.0, groups=groups, ledger=held).privacy.protection.records_per_person == 2
 
 
@@ -228,9 +220,7 @@ def test_groups_in_another_order_pay_for_themselves(table, tmp_path):
     Ledger.create(path, ledger_data(X, y, users), budget, protection=Protection(unit=Unit.USER)).close()
     fits, outcomes = np.array([[0, 1, 2], [1, 2, 0], [2, 0, 1]]), []
     for names in fits:
-        model = PrivateLogisticRegression(
-            epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1), ledger=path, method="fp-federated"
-        )
+        model = logistic(ledger=path, method="fp-federated")
         try:
             model.fit(X, y, groups=names[users])
             outcomes.append(model.privacy_)
@@ -264,9 +254,7 @@ def test_a_metric_takes_people_from_the_ledger(table, tmp_path):
     X, y, _, groups = table
     data, protection = ledger_data(X, y, groups), Protection(silos_per_person=2)
     with Ledger.create(tmp_path / "b", data, Budget(epsilon=4.0, delta=1e-5), protection=protection) as held:
-        model = PrivateLogisticRegression(
-            epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1), ledger=held
-        ).fit(X, y, groups=groups)
+        model = logistic(ledger=held).fit(X, y, groups=groups)
         score = private_score(model, X, y, 1.0, groups=groups, ledger=held)
         assert score.privacy.protection.silos_per_person == 2
         assert score.standard_error == pytest.approx(2 * np.sqrt(2) / 300, rel=1e-4)  # Laplace, two records move it
@@ -313,13 +301,7 @@ def test_the_commands_and_python_know_the_same_table(table, tmp_path):
 
 @pytest.mark.parametrize(
     "held",
-    [
-        lambda y: y,
-        lambda y: y.astype(float),
-        lambda y: y.astype(object),
-        lambda y: y[:, None],
-        lambda y: y.tolist(),
-    ],
+    [lambda y: y, lambda y: y.astype(float), lambda y: y.astype(object), lambda y: y[:, None], lambda y: y.tolist()],
     ids=["whole", "float", "object", "column", "list"],
 )
 @pytest.mark.filterwarnings("ignore:A column-vector y was passed")

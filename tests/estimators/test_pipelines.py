@@ -39,15 +39,12 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import GaussianRandomProjection
 from sklearn.utils.validation import check_is_fitted
+from tests.builders import logistic
 
 from dpadmm.errors import InputError
-from dpadmm.estimators import (
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    check_pipeline,
-)
+from dpadmm.estimators import PrivateLinearRegression, PrivateLogisticRegression, check_pipeline
 
-MODEL = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1))
+MODEL = logistic()
 
 
 class Centring(FunctionTransformer):
@@ -167,15 +164,7 @@ def test_a_function_of_the_targets_is_looked_at_too():
     assert "it learns means" in check_pipeline(target).findings[0].problem
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        np.tanh,
-        preprocessing.normalize,
-        preprocessing.binarize,
-        lambda rows: rows,
-    ],
-)
+@pytest.mark.parametrize("function", [np.tanh, preprocessing.normalize, preprocessing.binarize, lambda rows: rows])
 def test_functions_that_may_treat_rows_alone_are_no_findings(function):
     checked = check_pipeline(make_pipeline(FunctionTransformer(function), MODEL))
     assert checked.is_clean

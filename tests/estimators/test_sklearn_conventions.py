@@ -13,6 +13,7 @@ from sklearn.model_selection import GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import has_fit_parameter
+from tests.builders import logistic
 from tests.grouped import grouped
 
 from dpadmm.errors import InputError
@@ -260,7 +261,7 @@ def test_sparse_tables_may_count_in_64_bits(table):
     X, y, _, _ = table
     wide = sparse.csr_array(X)
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
-    build = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1))
+    build = logistic()
     assert build.fit(wide, y).coef_.shape == (1, 3)
 
 
@@ -354,7 +355,7 @@ def test_the_stated_signal_reaches_the_plan_and_the_released_model(make, real_pl
 def test_rows_that_cannot_be_used_are_not_to_be_dropped(table, cell, message):
     """How many rows are left would tell how many were bad."""
     X, y, _, _ = table
-    model, bad = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1)), X.copy()
+    model, bad = logistic(), X.copy()
     bad[3, 1] = cell
     with pytest.raises(InputError, match=f"{message}.* a public constant") as caught:
         model.fit(bad, y)

@@ -27,7 +27,7 @@ from dpadmm.data import BinaryLabel, Categorical, Numeric, RealLabel, Schema, Th
 from dpadmm.data.tables import read_silos
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, ledger_data
-from dpadmm.estimators.data import labelled, table_dataset
+from dpadmm.estimators.data import add_label, table_dataset
 from dpadmm.estimators.owners import Owners
 from dpadmm.evaluation import private_score
 from dpadmm.federation.silo_directory import read_records
@@ -152,7 +152,7 @@ def test_a_category_is_the_same_for_commands_silos_and_estimators(tmp_path_facto
 
     def estimator():
         model = PrivateLogisticRegression(1.0, 1e-5, **grouped(schema=schema, fit_intercept=False, **options))
-        labelled_table = labelled(model, table[["ward"]], table["sick"], "sick")
+        labelled_table = add_label(model, table[["ward"]], table["sick"], "sick")
         [silos] = table_dataset(schema, model.screening, labelled_table, Owners()).silos(encoding)
         return silos.features, silos.labels
 
@@ -230,7 +230,7 @@ def test_one_label_in_a_list_never_changes_how_anothers_is_read():
     schema, X = Schema((Numeric("a", 0, 1),), ThresholdLabel("y", 0.1)), pd.DataFrame({"a": [0.5, 0.5, 0.5]})
     small = [np.float32(0.1), np.float32(0.1)]
     read = [
-        schema.label.read(labelled(PrivateLogisticRegression(1.0, 1e-5), X, [*small, last], "y")["y"]).values[:2]
+        schema.label.read(add_label(PrivateLogisticRegression(1.0, 1e-5), X, [*small, last], "y")["y"]).values[:2]
         for last in (np.float32(0.3), "NA", None, 7)
     ]
     assert all(each.tolist() == [1.0, 1.0] for each in read)

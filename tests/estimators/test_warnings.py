@@ -4,19 +4,14 @@ import re
 import warnings
 
 import pytest
+from tests.builders import logistic
 from tests.grouped import grouped
 
-from dpadmm.estimators import (
-    LargeDeltaWarning,
-    NoLedgerWarning,
-    PrivateLogisticRegression,
-    ledger_data,
-    notices,
-)
+from dpadmm.estimators import LargeDeltaWarning, NoLedgerWarning, PrivateLogisticRegression, ledger_data, notices
 from dpadmm.evaluation import private_score
 from dpadmm.privacy.ledger import Budget, Ledger
 
-MODEL = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1))
+MODEL = logistic()
 
 
 @pytest.fixture(autouse=True)
@@ -48,11 +43,11 @@ def test_a_delta_above_one_over_n_warns_every_time(table):
 @pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
 def test_a_release_without_a_ledger_is_announced_once(table, tmp_path):
     X, y, _, _ = table
-    seeded = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1), random_state=1)
+    seeded = logistic(random_state=1)
     assert heard(NoLedgerWarning, lambda: seeded.fit(X, y)) == []
     path = tmp_path / "held.ledger"
     Ledger.create(path, ledger_data(X, y), Budget(epsilon=9.0, delta=1e-5)).close()
-    booked = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1), ledger=path)
+    booked = logistic(ledger=path)
     assert heard(NoLedgerWarning, lambda: booked.fit(X, y)) == []
     with warnings.catch_warnings():
         warnings.simplefilter("error", NoLedgerWarning)

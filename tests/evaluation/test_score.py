@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
+from tests.builders import logistic
 
 from dpadmm.errors import InputError
-from dpadmm.estimators import PrivateLogisticRegression, SimulatedNoiseWarning
+from dpadmm.estimators import SimulatedNoiseWarning
 from dpadmm.evaluation import private
 from dpadmm.noise.sampler import grid_for
 from dpadmm.privacy.releases import Origin
@@ -165,7 +166,7 @@ def test_the_declaration_is_kept_in_the_statement(records):
 
 def test_models_of_this_package_need_no_declaration(records):
     X, y = records
-    model = PrivateLogisticRegression(epsilon=9.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1)).fit(X, y)
+    model = logistic(epsilon=9.0).fit(X, y)
     said = private.private_score(model, X, y, epsilon=1.0).privacy
     assert not any("declared" in text for text in said.assumptions)
     assert str(said).splitlines()[0].startswith("Covers      the accuracy, starting from the rows as provided")

@@ -1,4 +1,4 @@
-"""Fixtures for federations: small worlds in temporary folders."""
+"""Fixtures for federations: small setups in temporary folders."""
 
 import importlib.util
 import sys
@@ -19,11 +19,11 @@ def no_unexpected_failures(caplog):
 
 
 @pytest.fixture(scope="session")
-def worlds():
-    """The helpers in protocol/worlds.py."""
+def setups():
+    """The helpers in protocol/setups.py."""
     pytest.importorskip("cryptography", reason="federations need the extra dpadmm[federation]")
-    path = Path(__file__).parent / "protocol" / "worlds.py"
-    spec = importlib.util.spec_from_file_location("federation_worlds", path)
+    path = Path(__file__).parent / "protocol" / "setups.py"
+    spec = importlib.util.spec_from_file_location("federation_setups", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
@@ -31,27 +31,27 @@ def worlds():
 
 
 @pytest.fixture(scope="session")
-def template(worlds, tmp_path_factory):
+def template(setups, tmp_path_factory):
     """Three silos on a path, P-ADMM, four rounds, test noise, approved; closed, to be copied."""
-    made = worlds.make(tmp_path_factory.mktemp("template"))
+    made = setups.make(tmp_path_factory.mktemp("template"))
     for silo in made.silos.values():
         silo.close()
     return made
 
 
 @pytest.fixture
-def world(worlds, template, tmp_path):
+def world(setups, template, tmp_path):
     """A copy of the template."""
-    made = worlds.copied(template, tmp_path)
+    made = setups.copied(template, tmp_path)
     yield made
     for silo in made.silos.values():
         silo.close()
 
 
 @pytest.fixture(scope="session")
-def calm(worlds, template, tmp_path_factory):
+def calm(setups, template, tmp_path_factory):
     """All estimates of a run of the template in memory, where nothing fails."""
-    made = worlds.copied(template, tmp_path_factory.mktemp("calm"))
+    made = setups.copied(template, tmp_path_factory.mktemp("calm"))
     run = made.coordinator()
     made.drive(run)
     found = run.estimates().tolist()

@@ -26,7 +26,7 @@ _PARTS = [(_X[part::3], np.sign(_X[part::3, 0])) for part in range(3)]
 _STATED = {"epsilon": 1.0, "delta": 1e-5, "rounds": 5, "eta": 0.05, "mu": 0.01}
 
 
-def test_the_front_door_offers_exactly_what_it_promises() -> None:
+def test_the_front_entry_point_offers_exactly_what_it_statements() -> None:
     estimators = {"PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression", "PrivateSearchCV"}
     records = {"CellRules", "OutputFiles", "Privacy", "TableOptions", "TrainingOptions"}
     assert dir(dpadmm) == sorted(
@@ -81,7 +81,7 @@ def test_a_run_is_recorded_before_it_is_drawn_and_refused_when_nothing_is_left(t
         dpadmm.run("p-admm", _PARTS, ledger=place, seed=1, **_STATED)
 
 
-def test_what_the_ledger_and_the_silos_promise_is_what_is_run(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_what_the_ledger_and_the_silos_statement_is_what_is_run(tmp_path) -> None:  # type: ignore[no-untyped-def]
     """A ledger's people, and rows that are longer than 1, are counted without being said again."""
     place, hidden = tmp_path / "a.ledger", Protection(records_per_person=3)
     X, y = np.vstack([x for x, _ in _PARTS]), np.concatenate([y for _, y in _PARTS])
@@ -112,7 +112,7 @@ def test_every_silo_pays_for_itself_whatever_the_order_of_names(tmp_path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("method", "asked", "words"),
+    ("method", "asked", "texts"),
     [
         (
             "p-admm",
@@ -124,21 +124,21 @@ def test_every_silo_pays_for_itself_whatever_the_order_of_names(tmp_path) -> Non
         ("dp-gd", {"unit": "function", "step": 0.1}, "not certified for the unit function"),
     ],
 )
-def test_nobody_is_protected_less_than_was_asked_for(method: str, asked: dict[str, object], words: str) -> None:
-    with pytest.raises(InputError, match=words):
+def test_nobody_is_protected_less_than_was_asked_for(method: str, asked: dict[str, object], texts: str) -> None:
+    with pytest.raises(InputError, match=texts):
         dpadmm.run(method, _PARTS, epsilon=1.0, delta=1e-5, rounds=3, mu=0.01, seed=0, **asked)  # type: ignore[arg-type]
 
 
 def test_a_weaker_observer_and_another_unit_may_be_asked_for() -> None:
-    told = {"epsilon": 1.0, "delta": 1e-5, "rounds": 3, "seed": 0}
-    assert dpadmm.run("p-admm", _PARTS, view="public", eta=0.05, mu=0.01, **told).epsilon == pytest.approx(1.0)  # type: ignore[arg-type]
-    assert dpadmm.run("noisy-gradients", _PARTS, view="public", step=0.1, **told).epsilon == pytest.approx(1.0)  # type: ignore[arg-type]
-    assert dpadmm.run("noisy-gradients", _PARTS, view="aggregate", step=0.1, **told).epsilon == pytest.approx(1.0)  # type: ignore[arg-type]
-    user = dpadmm.run("noisy-gradients", _PARTS, unit="user", step=0.1, **told)  # type: ignore[arg-type]
+    reported = {"epsilon": 1.0, "delta": 1e-5, "rounds": 3, "seed": 0}
+    assert dpadmm.run("p-admm", _PARTS, view="public", eta=0.05, mu=0.01, **reported).epsilon == pytest.approx(1.0)  # type: ignore[arg-type]
+    assert dpadmm.run("noisy-gradients", _PARTS, view="public", step=0.1, **reported).epsilon == pytest.approx(1.0)  # type: ignore[arg-type]
+    assert dpadmm.run("noisy-gradients", _PARTS, view="aggregate", step=0.1, **reported).epsilon == pytest.approx(1.0)  # type: ignore[arg-type]
+    user = dpadmm.run("noisy-gradients", _PARTS, unit="user", step=0.1, **reported)  # type: ignore[arg-type]
     assert user.account.protection.unit is Unit.USER
 
 
-def test_what_was_spent_after_every_round_is_told_drawn_and_recorded(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_what_was_spent_after_every_round_is_shown_drawn_and_recorded(tmp_path) -> None:  # type: ignore[no-untyped-def]
     """P-ADMM's dynamic zCDP: rho adds up by `D^2/(2 s^2)`, more where a silo has fewer records or the noise falls."""
     place = tmp_path / "a.ledger"
     parts = [_PARTS[0], _PARTS[1], tuple(each[:20] for each in _PARTS[2])]
@@ -167,7 +167,7 @@ def test_what_was_spent_after_every_round_is_told_drawn_and_recorded(tmp_path) -
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "texts"),
     [
         ({"method": "padmm"}, "Did you mean 'p-admm'"),
         ({"etta": 1.0}, "Did you mean 'eta'"),
@@ -181,8 +181,8 @@ def test_what_was_spent_after_every_round_is_told_drawn_and_recorded(tmp_path) -
         ({"silos": []}, "At least one silo"),
     ],
 )
-def test_faults_are_told_with_what_was_meant(change: dict[str, object], words: str) -> None:
-    told = {"method": "p-admm", "silos": _PARTS, **_STATED, **change}
-    with pytest.raises(InputError, match=words) as caught:
-        dpadmm.run(told.pop("method"), told.pop("silos"), **told)  # type: ignore[arg-type]
+def test_faults_are_shown_with_what_was_meant(change: dict[str, object], texts: str) -> None:
+    reported = {"method": "p-admm", "silos": _PARTS, **_STATED, **change}
+    with pytest.raises(InputError, match=texts) as caught:
+        dpadmm.run(reported.pop("method"), reported.pop("silos"), **reported)  # type: ignore[arg-type]
     assert f"{_X[0, 0]:.3f}" not in str(caught.value)

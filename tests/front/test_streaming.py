@@ -56,20 +56,20 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def fitted(data, target: str = "sick", known=KNOWN, **words):
-    words = {**COST, "missing": "fill", "anyway": True, **words}
-    if words.get("method") != "p-admm":
-        words |= {"view": "public"}
+def fitted(data, target: str = "sick", known=KNOWN, **settings_given):
+    settings_given = {**COST, "missing": "fill", "anyway": True, **settings_given}
+    if settings_given.get("method") != "p-admm":
+        settings_given |= {"view": "public"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return dpadmm.fit(data, target, **grouped(schema=known, **words))
+        return dpadmm.fit(data, target, **grouped(schema=known, **settings_given))
 
 
 FILES = ["north.parquet", "south.parquet"]
 
 
 @pytest.mark.parametrize(
-    "words",
+    "settings_given",
     [
         {"method": "noisy-gradients"},
         {"method": "p-admm"},
@@ -77,11 +77,11 @@ FILES = ["north.parquet", "south.parquet"]
         {"method": "noisy-gradients", "profile": "off", "class_weight": {"yes": 2.0}},
         {"method": "output-perturbation", "profile": "off"},
     ],
-    ids=lambda words: " ".join(map(str, words.values())),
+    ids=lambda settings_given: " ".join(map(str, settings_given.values())),
 )
-def test_a_streamed_fit_is_the_fit_in_memory(words):
-    held = fitted(FILES, seed=1, stream=False, **words)
-    flowing = fitted(FILES, seed=1, stream=True, **words)
+def test_a_streamed_fit_is_the_fit_in_memory(settings_given):
+    held = fitted(FILES, seed=1, stream=False, **settings_given)
+    flowing = fitted(FILES, seed=1, stream=True, **settings_given)
     # Gradients differ by rounding; local solves by their tolerance, which certificates count.
     np.testing.assert_allclose(flowing.weights, held.weights, rtol=1e-6, atol=1e-7)
     assert flowing.guarantee == held.guarantee
@@ -93,40 +93,46 @@ def test_a_streamed_fit_is_the_fit_in_memory(words):
 @pytest.mark.parametrize("multi_class", ["softmax", pytest.param("one-vs-rest", marks=pytest.mark.slow)])
 def test_more_than_two_classes_stream_as_well(multi_class):
     known = {name: KNOWN[name] for name in ("age", "dose")} | {"stage": ["i", "ii", "iii"]}
-    words = {"target": "stage", "known": known, "multi_class": multi_class, "seed": 2, "method": "noisy-gradients"}
-    held, flowing = (fitted(FILES, stream=stream, **words) for stream in (False, True))
+    settings_given = {
+        "target": "stage",
+        "known": known,
+        "multi_class": multi_class,
+        "seed": 2,
+        "method": "noisy-gradients",
+    }
+    held, flowing = (fitted(FILES, stream=stream, **settings_given) for stream in (False, True))
     np.testing.assert_allclose(flowing.weights, held.weights, rtol=1e-6, atol=1e-8)
 
 
 def test_the_same_table_in_memory_and_streamed_is_the_same_data_to_a_ledger():
-    words = {"ledger": "data.ledger", "budget": 20.0, "method": "noisy-gradients"}
-    fitted(FILES, stream=False, **words)
-    fitted(FILES, stream=True, **words)
+    settings_given = {"ledger": "data.ledger", "budget": 20.0, "method": "noisy-gradients"}
+    fitted(FILES, stream=False, **settings_given)
+    fitted(FILES, stream=True, **settings_given)
     frames = {Path(name).stem: pd.read_parquet(name) for name in FILES}
-    fitted(frames, **words)
-    with open_for_reading("data.ledger") as book:
-        assert len(book.runs()) == 3
-        assert book.statement().profiles == 1  # released once, and known again
+    fitted(frames, **settings_given)
+    with open_for_reading("data.ledger") as opened:
+        assert len(opened.runs()) == 3
+        assert opened.statement().profiles == 1  # released once, and known again
     write_groups(Path("south.parquet"), table(200, 2), [])
     with pytest.raises(LedgerError, match="other data"):
-        fitted(FILES, stream=True, **words)
+        fitted(FILES, stream=True, **settings_given)
 
 
 def test_a_folder_is_the_silo_that_its_rows_are_in_one_file():
-    words = {"ledger": "one.ledger", "budget": 20.0, "method": "noisy-gradients"}
-    fitted("big", **words)
-    fitted({"big": "north.parquet"}, **words)
-    with open_for_reading("one.ledger") as book:
-        assert len(book.runs()) == 2
+    settings_given = {"ledger": "one.ledger", "budget": 20.0, "method": "noisy-gradients"}
+    fitted("big", **settings_given)
+    fitted({"big": "north.parquet"}, **settings_given)
+    with open_for_reading("one.ledger") as opened:
+        assert len(opened.runs()) == 2
     held, flowing = (fitted(data, seed=3, method="noisy-gradients") for data in ("north.parquet", "big"))
     np.testing.assert_allclose(flowing.weights, held.weights, rtol=1e-6, atol=1e-8)
     assert dpadmm.plan("big", "sick", **grouped(schema=KNOWN, **COST)).task.sizes == (300,)
 
 
 def test_size_decides_where_nothing_is_said(monkeypatch):
-    def is_streamed(stream: bool | None = None, **words) -> bool:
+    def is_streamed(stream: bool | None = None, **settings_given) -> bool:
         options, paths = sources.TableOptions(stream=stream), [Path(name) for name in FILES]
-        return bool(sources.in_files(sources.read_tables(paths, options, sources.Protection(), **words)))
+        return bool(sources.in_files(sources.read_tables(paths, options, sources.Protection(), **settings_given)))
 
     assert not is_streamed()
     assert is_streamed(True)
@@ -139,7 +145,7 @@ def test_size_decides_where_nothing_is_said(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("data", "words", "problem"),
+    ("data", "settings_given", "problem"),
     [
         (FILES, {"person": "note", "stream": True}, "person.* cannot be used"),
         ("north.parquet", {"split_by": "ward", "stream": True}, "split_by.* cannot be used"),
@@ -154,12 +160,12 @@ def test_size_decides_where_nothing_is_said(monkeypatch):
         (FILES, {"missing": "error", "stream": True}, r"north\.parquet, rows .*column 'dose': the cell is empty"),
     ],
 )
-def test_what_cannot_be_streamed_is_refused_before_anything_is_spent(data, words, problem):
+def test_what_cannot_be_streamed_is_refused_before_anything_is_spent(data, settings_given, problem):
     table(200, 1).to_csv("south.csv", index=False)
     table(300, 0).to_parquet("copy.parquet")
-    known = {name: KNOWN[name] for name in ("age", "dose", "sick")} if "split_by" in words else KNOWN
+    known = {name: KNOWN[name] for name in ("age", "dose", "sick")} if "split_by" in settings_given else KNOWN
     with pytest.raises(InputError, match=problem):
-        fitted(data, known=known, ledger="none.ledger", budget=9.0, **words)
+        fitted(data, known=known, ledger="none.ledger", budget=9.0, **settings_given)
     assert not Path("none.ledger").exists()
 
 
@@ -180,8 +186,8 @@ def test_a_file_that_changes_during_a_run_ends_it_and_what_was_reserved_stays_sp
     monkeypatch.setattr(parquet.SumPart, "__call__", changing)
     with pytest.raises(InputError, match="has changed since it was checked"):
         fitted(FILES, stream=True, ledger="data.ledger", budget=9.0, method="noisy-gradients")
-    with open_for_reading("data.ledger") as book:
-        assert book.statement().spent_epsilon == pytest.approx(3.0, rel=1e-3)
+    with open_for_reading("data.ledger") as opened:
+        assert opened.statement().spent_epsilon == pytest.approx(3.0, rel=1e-3)
 
 
 def test_an_interrupted_run_keeps_what_was_reserved(monkeypatch):
@@ -196,8 +202,8 @@ def test_an_interrupted_run_keeps_what_was_reserved(monkeypatch):
     monkeypatch.setattr(parquet.ParquetStream, "totals", interrupted)
     with pytest.raises(KeyboardInterrupt, match="stays spent"):
         fitted(FILES, stream=True, ledger="data.ledger", budget=9.0, method="noisy-gradients")
-    with open_for_reading("data.ledger") as book:
-        assert book.statement().spent_epsilon == pytest.approx(3.0, rel=1e-3)
+    with open_for_reading("data.ledger") as opened:
+        assert opened.statement().spent_epsilon == pytest.approx(3.0, rel=1e-3)
 
 
 def test_the_command_says_that_it_streams_and_plans_from_footers(monkeypatch):

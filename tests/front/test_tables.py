@@ -64,8 +64,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def shell(words: str, code: int = 0) -> str:
-    done = CliRunner().invoke(app, words.split())
+def shell(settings_given: str, code: int = 0) -> str:
+    done = CliRunner().invoke(app, settings_given.split())
     assert done.exit_code == code, done.output
     return done.output if code else done.stdout
 
@@ -118,16 +118,16 @@ def test_files_frames_names_a_split_and_public_facts_are_the_same_silos(place: P
 def test_a_ledger_that_another_fit_makes_meanwhile_records_both(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planned, asked = train.make_plan, {"schema": "schema.json", "ledger": "new.ledger", **COST}
 
-    def plan(*arguments: Any, **words: Any) -> Any:
+    def plan(*arguments: Any, **settings_given: Any) -> Any:
         monkeypatch.setattr(train, "make_plan", planned)  # once
         dpadmm.fit(["north.csv"], **grouped(budget=7.0, **asked))
-        return planned(*arguments, **words)
+        return planned(*arguments, **settings_given)
 
     monkeypatch.setattr(train, "make_plan", plan)
     model = dpadmm.fit(["north.csv"], **grouped(budget=7.0, **asked))
-    with open_for_reading("new.ledger") as book:
-        assert len(book.runs()) == 2
-        assert model.run in {each.run for each in book.runs()}
+    with open_for_reading("new.ledger") as opened:
+        assert len(opened.runs()) == 2
+        assert model.run in {each.run for each in opened.runs()}
 
 
 def test_what_is_spent_is_recorded_by_both_in_one_ledger(place: Path) -> None:
@@ -137,16 +137,16 @@ def test_what_is_spent_is_recorded_by_both_in_one_ledger(place: Path) -> None:
     assert model.guarantee.is_private_release
     asked = "fit north.csv south.parquet --schema schema.json --epsilon 3 --delta 1e-5"
     shell(f"{asked} --ledger data.ledger --out two.json")
-    with open_for_reading("data.ledger") as book:
-        assert [run.run for run in book.runs()] == [model.run, dpadmm.load("two.json").run]
-        assert book.budget.epsilon == 7.0
-        spent = book.statement().spent_epsilon
+    with open_for_reading("data.ledger") as opened:
+        assert [run.run for run in opened.runs()] == [model.run, dpadmm.load("two.json").run]
+        assert opened.budget.epsilon == 7.0
+        spent = opened.statement().spent_epsilon
     with pytest.raises(BudgetError):
         dpadmm.fit(files, schema="schema.json", ledger="data.ledger", out="three.json", epsilon=6.0, delta=1e-5)
     with pytest.raises(LedgerError, match="created for 2 silo"):
         dpadmm.fit(["north.csv"], **grouped(schema="schema.json", ledger="data.ledger", **COST))
-    with open_for_reading("data.ledger") as book:
-        assert book.statement().spent_epsilon == spent
+    with open_for_reading("data.ledger") as opened:
+        assert opened.statement().spent_epsilon == spent
     assert not Path("three.json").exists()
 
 
@@ -155,34 +155,34 @@ def test_an_array_is_for_the_estimators() -> None:
         dpadmm.fit(np.zeros((4, 1)), np.ones(4), **COST)  # type: ignore[arg-type]
 
 
-def test_every_word_about_people_reaches_what_is_trained_or_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_term_about_people_reaches_what_is_trained_or_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tables and plans; a word that is lost on the way would protect people less than was asked for."""
     seen: list[Any] = []
     monkeypatch.setattr(api, "_fit_tables", lambda training, read: seen.append(training.settings.protection))
-    monkeypatch.setattr(tables, "make_plan", lambda task, **words: seen.append(task.protection))
+    monkeypatch.setattr(tables, "make_plan", lambda task, **settings_given: seen.append(task.protection))
     people = {"unit": "record", "view": "aggregate", "colluders": 2, "records_per_person": 3, "silos_per_person": 4}
-    words = people | {"neighbours": "add-remove", "nominal_records": 70}
-    dpadmm.fit(table(9, 0), "sick", **grouped(schema=KNOWN, **words, **COST))
-    dpadmm.plan(sizes=(14,) * 5, dimension=3, **grouped(**words, **COST))
+    settings_given = people | {"neighbours": "add-remove", "nominal_records": 70}
+    dpadmm.fit(table(9, 0), "sick", **grouped(schema=KNOWN, **settings_given, **COST))
+    dpadmm.plan(sizes=(14,) * 5, dimension=3, **grouped(**settings_given, **COST))
     hidden = Protection(view=View.AGGREGATE, colluders=2, records_per_person=3, silos_per_person=4)
     assert seen == [replace(hidden, relation=NeighbouringRelation.ADD_OR_REMOVE)] * 2
 
 
-@pytest.mark.parametrize("door", [dpadmm.fit, dpadmm.plan])
-def test_parameters_are_those_of_the_table_of_settings(door: Any) -> None:
+@pytest.mark.parametrize("entry_point", [dpadmm.fit, dpadmm.plan])
+def test_parameters_are_those_of_the_table_of_settings(entry_point: Any) -> None:
     """Same defaults, and at most twenty."""
-    listed = inspect.signature(door).parameters
+    listed = inspect.signature(entry_point).parameters
     assert len(listed) <= 20
     for name, field in by_name(FitSettings).items():
         if name in listed:
             assert listed[name].default == (inspect.Parameter.empty if field.default is MISSING else field.default)
-    assert door is dpadmm.plan or {*by_name(FitSettings)} == {*listed} - {"data"}
+    assert entry_point is dpadmm.plan or {*by_name(FitSettings)} == {*listed} - {"data"}
 
 
 def test_an_estimator_makes_its_ledger_and_is_saved_reported_and_loaded(place: Path) -> None:
     frame = pd.read_csv("north.csv", dtype={"ward": str})
-    words = {"schema": "schema.json", "ledger": "e.ledger", "budget": 4.0}
-    model = dpadmm.PrivateLogisticRegression(3.0, 1e-5, **grouped(**words)).fit(frame, frame["sick"])
+    settings_given = {"schema": "schema.json", "ledger": "e.ledger", "budget": 4.0}
+    model = dpadmm.PrivateLogisticRegression(3.0, 1e-5, **grouped(**settings_given)).fit(frame, frame["sick"])
     assert model.save("model.npz") == Path("model.npz")
     assert "e.ledger" in model.report("page.html") == Path("page.html").read_text()
     np.testing.assert_array_equal(dpadmm.load("model.npz").predict(frame), model.predict(frame))
@@ -195,8 +195,8 @@ def test_an_estimator_makes_its_ledger_and_is_saved_reported_and_loaded(place: P
     with pytest.raises(InputError, match="for a new ledger"):
         model.set_params(ledger=None).fit(frame, frame["sick"])
     # The command reads the same table as the same data.
-    with open_for_reading("e.ledger") as book:
-        assert book.budget.epsilon == 4.0
+    with open_for_reading("e.ledger") as opened:
+        assert opened.budget.epsilon == 4.0
     shell("fit north.csv --schema schema.json --epsilon 0.5 --delta 1e-5 --ledger e.ledger --out m.json --anyway")
 
 
@@ -242,9 +242,9 @@ def refused(python: dict[str, object], options: str, in_python: str, in_shell: s
         ("neighbours", "add-remov", "add-remove"),
     ],
 )
-def test_a_misspelt_word_is_answered_with_the_nearest_one(place: Path, setting: str, given: str, meant: str) -> None:
-    told = f"{setting}.*Did you mean '{meant}'"
-    refused({setting: given}, f"--{setting} {given}", told, f"--{told}")
+def test_a_misspelt_term_is_answered_with_the_nearest_one(place: Path, setting: str, given: str, meant: str) -> None:
+    reported = f"{setting}.*Did you mean '{meant}'"
+    refused({setting: given}, f"--{setting} {given}", reported, f"--{reported}")
 
 
 @pytest.mark.parametrize(
@@ -277,14 +277,14 @@ def test_a_misspelt_word_is_answered_with_the_nearest_one(place: Path, setting: 
         ({"unit": "user", "view": "aggregate"}, "--unit user --view aggregate", "with split_by", "with --split-by"),
     ],
 )
-def test_errors_use_the_words_of_where_one_stands(
+def test_errors_use_the_texts_of_where_one_stands(
     place: Path, python: dict[str, object], options: str, in_python: str, in_shell: str
 ) -> None:
     refused(python, options, in_python, in_shell)
 
 
 @pytest.mark.parametrize(
-    ("data", "more", "words"),
+    ("data", "more", "settings_given"),
     [
         (3, {}, "data must be a path"),
         ([pd.DataFrame(), "a.csv"], {}, "data must be a path"),
@@ -296,9 +296,9 @@ def test_errors_use_the_words_of_where_one_stands(
         ("north.csv", {"target": "dose"}, "the schema predicts 'sick'"),
     ],
 )
-def test_what_is_no_table_is_told(place: Path, data: object, more: dict[str, object], words: str) -> None:
+def test_what_is_no_table_is_shown(place: Path, data: object, more: dict[str, object], settings_given: str) -> None:
     asked = {"schema": "schema.json", **COST, **more}
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError, match=settings_given):
         dpadmm.fit(data, asked.pop("target", None), **grouped(**asked))  # type: ignore[arg-type]
 
 
@@ -307,22 +307,22 @@ def test_a_delta_that_is_too_large_is_named(place):
     for ask in (dpadmm.fit, dpadmm.plan):
         with pytest.raises(InputError, match=r"delta 0\.1 is too large.* well below 1 / records, for instance 1e-6"):
             ask("north.csv", "sick", schema=KNOWN, epsilon=0.05, delta=0.1)
-    told = CliRunner().invoke(
+    reported = CliRunner().invoke(
         app, ["plan", "north.csv", "--schema", "schema.json", "--epsilon", "0.05", "--delta", "0.1"]
     )
-    assert told.exit_code == 2
-    assert "--delta 0.1 is too large" in told.stderr
-    assert "--epsilon must be" not in told.stderr
+    assert reported.exit_code == 2
+    assert "--delta 0.1 is too large" in reported.stderr
+    assert "--epsilon must be" not in reported.stderr
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_who_answers_for_it_is_kept_with_the_model(place):
     """As `dpadmm fit --purpose ...` does, whether or not a report is written."""
-    words = {"purpose": "asthma", "controller": "the clinic", "contact": "the officer"}
-    out = OutputFiles(model=Path("m.json"), force=True, **words)
+    settings_given = {"purpose": "asthma", "controller": "the clinic", "contact": "the officer"}
+    out = OutputFiles(model=Path("m.json"), force=True, **settings_given)
     dpadmm.fit("north.csv", "sick", schema=KNOWN, **COST, out=out, training=TrainingOptions(anyway=True), seed=0)
     facts = facts_of(dpadmm.load("m.json").report())
-    assert all(facts[name] == [text] for name, text in words.items())
+    assert all(facts[name] == [text] for name, text in settings_given.items())
     with pytest.raises(InputError, match="purpose contains characters that are not UTF-8"):
         dpadmm.fit("north.csv", "sick", **grouped(schema=KNOWN, **COST, purpose="\ud800"))
 

@@ -77,10 +77,10 @@ def test_three_files_add_a_method_everywhere(package):
     assert made.method == "dp-heavy-ball"
     assert made.spec.account().curve.epsilon(1e-5) == pytest.approx(4.0, rel=1e-3)
 
-    words = ["--records", "100", "--rounds", "4", "--delta", "1e-5", "--json"]
-    costs = CliRunner().invoke(app, ["account", "dp-heavy-ball", "--noise-std", "0.1", *words])
+    texts = ["--records", "100", "--rounds", "4", "--delta", "1e-5", "--json"]
+    costs = CliRunner().invoke(app, ["account", "dp-heavy-ball", "--noise-std", "0.1", *texts])
     assert json.loads(costs.stdout)["certified"]["sensitivities"][0]["bounds"] == [0.02] * 4
-    found = CliRunner().invoke(app, ["calibrate", "dp-heavy-ball", "--epsilon", "2", *words])
+    found = CliRunner().invoke(app, ["calibrate", "dp-heavy-ball", "--epsilon", "2", *texts])
     assert json.loads(found.stdout)["certified"]["epsilon"] == pytest.approx(2.0, rel=1e-6)
 
     rng = np.random.default_rng(0)
@@ -110,7 +110,7 @@ def test_three_files_add_a_method_everywhere(package):
 
 
 @pytest.mark.parametrize("kept", ["k % 2 == 1", "False"], ids=["odd rounds", "never"])
-def test_noise_that_was_promised_and_not_drawn_is_no_release(package, kept):
+def test_noise_that_was_reserved_and_not_drawn_is_no_release(package, kept):
     """Found before anything is spent: the planner tries the method on synthetic data."""
     from dpadmm.estimators import PrivateLogisticRegression
     from dpadmm.noise.sampler import SecureSampler
@@ -159,9 +159,9 @@ def test_a_silo_sends_nothing_whose_noise_was_not_drawn(package):
 
 def test_a_package_that_cannot_be_loaded_is_named(package):
     (package / SOURCE).write_text("import nothing_of_this_name")
-    told = CliRunner().invoke(app, ["methods"])
-    assert told.exit_code == 2
-    assert "'heavy-ball' of my-methods cannot be loaded" in " ".join(told.output.split())
+    reported = CliRunner().invoke(app, ["methods"])
+    assert reported.exit_code == 2
+    assert "'heavy-ball' of my-methods cannot be loaded" in " ".join(reported.output.split())
 
 
 def test_other_packages_do_not_widen_what_a_silo_allows(package):
@@ -188,14 +188,14 @@ def test_names_are_unique_and_only_methods_are_methods(monkeypatch):
     class Bare(Method):
         about = About(name="bare", summary="", topology=Topology.STAR)
 
-    for stranger, words in (
+    for stranger, texts in (
         (Twin, "Two methods are called 'p-admm'"),
         (int, "int is not a method"),
         (Bare, "frozen dataclass"),
     ):
         monkeypatch.setattr(registry, "METHODS", (PADMM, stranger))
         base.by_name.cache_clear()
-        with pytest.raises(InputError, match=words):
+        with pytest.raises(InputError, match=texts):
             base.by_name()
     base.by_name.cache_clear()
 

@@ -43,12 +43,12 @@ def seated(functions):
 def members(batches, n, when, agent, replica):
     """The batch as the kernels draw it."""
     out, key = np.empty(n, np.int64), batches.key(when.step)
-    words = (np.uint64(when.round), np.uint64(replica), np.uint64(agent), key)
+    texts = (np.uint64(when.round), np.uint64(replica), np.uint64(agent), key)
     if batches.kind is BatchKind.FIXED:
-        count = fixed_batch(n, batches.size, *words, np.full(n, -1), 0, out)
+        count = fixed_batch(n, batches.size, *texts, np.full(n, -1), 0, out)
     else:
         with np.errstate(divide="ignore"):
-            count = poisson_batch(n, -np.log1p(-batches.size / n), *words, out)
+            count = poisson_batch(n, -np.log1p(-batches.size / n), *texts, out)
     return out[:count]
 
 

@@ -119,8 +119,8 @@ class TestBudget:
             }
             assert target.epsilon * (1 - 1e-6) <= spent(target, releases) <= target.epsilon
             assert list(by_agent(plan)) == [COORDINATOR]
-        words = " ".join(plan.account().assumptions)
-        assert ("not protected" in words) == (neighbour == LinearTermsDiffer(0.7))
+        texts = " ".join(plan.account().assumptions)
+        assert ("not protected" in texts) == (neighbour == LinearTermsDiffer(0.7))
 
     @pytest.mark.parametrize(("family", "place"), VARIANTS)
     @pytest.mark.parametrize("weighting", list(Weighting))

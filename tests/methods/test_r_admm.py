@@ -43,7 +43,7 @@ class TestGrowing(ConvergenceContract, PrivateContract, TiltContract):
 class TestBare(ConvergenceContract):
     method = BareRADMM(eta=0.01, gamma=0.02)
 
-    def test_it_is_in_the_registry_and_promises_nothing(self):
+    def test_it_is_in_the_registry_and_statements_nothing(self):
         assert by_name()["r-admm-bare"] is BareRADMM
         assert by_name()["r-admm-bare"].about.certificate == "none"
         assert self.method.mechanisms(None) == ()

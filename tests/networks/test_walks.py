@@ -41,7 +41,7 @@ def test_walks_move_along_edges_only(kind, seed, steps):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_walks_start_where_told_and_repeat_with_the_generator(kind):
+def test_walks_start_where_shown_and_repeat_with_the_generator(kind):
     walk = random_walk(grid(3, 3), 50, generator(1), start=4, kind=kind)
     assert walk[0] == 4
     np.testing.assert_array_equal(walk, random_walk(grid(3, 3), 50, generator(1), start=4, kind=kind))

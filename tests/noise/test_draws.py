@@ -64,7 +64,7 @@ def test_bad_slots_are_refused():
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize(
-    ("releases", "words"),
+    ("releases", "texts"),
     [
         (gaussian(round=2), "round 2"),
         (gaussian(agent=9), "agent 9"),
@@ -75,8 +75,8 @@ def test_bad_slots_are_refused():
         (BareRelease(reason="test", agent=0, round=1), "BareRelease"),
     ],
 )
-def test_releases_of_another_draw_are_refused(sampler, releases, words):
-    with pytest.raises(InputError, match=words):
+def test_releases_of_another_draw_are_refused(sampler, releases, texts):
+    with pytest.raises(InputError, match=texts):
         sampler.perturb(np.zeros((2, 3, 1)), releases, message(agents=2))
 
 

@@ -90,8 +90,8 @@ def by_hand(law, scale, taken, count):
     weights = [int(weight) for weight in blocks.weights[:number]] + [1]
     found = []
     for chunk in taken:
-        words = [int.from_bytes(chunk[i : i + 8], "little") for i in range(0, len(chunk), 8)]
-        for choice, word in zip(words[: len(words) // 2], words[len(words) // 2 :], strict=True):
+        texts = [int.from_bytes(chunk[i : i + 8], "little") for i in range(0, len(chunk), 8)]
+        for choice, term in zip(texts[: len(texts) // 2], texts[len(texts) // 2 :], strict=True):
             left = choice // 2**38 % 2**25
             block = next((i for i in range(number + 1) if left < sum(weights[: i + 1])), None)
             assert block != number, "the tail has one chance in 2^25"
@@ -100,7 +100,7 @@ def by_hand(law, scale, taken, count):
             k = block * width + choice % 2**38 * width // 2**38
             chance = blocks.height * mpmath.exp(-exponent(law, k, scale)) / weights[block]
             sign = -1 if choice >= 2**63 else 1
-            if mpmath.mpf(word) / 2**64 < chance and (k, sign) != (0, -1):
+            if mpmath.mpf(term) / 2**64 < chance and (k, sign) != (0, -1):
                 found.append(sign * k)
     return found[:count]
 
@@ -169,8 +169,8 @@ def test_all_64_bits_decide_in_the_tail(law, more, monkeypatch):
     blocks = exact._blocks(law, 1500.5)
     start = blocks.tail << blocks.bits
     chance = blocks.height * 32 * mpmath.exp(-exponent(law, start, 1500.5))
-    word = int(mpmath.floor(chance * 2**64)) + more
-    bits = iter(f"{0:0{1 + blocks.bits + 4}b}{word:064b}")  # the first wide block, its first place, then the word
+    term = int(mpmath.floor(chance * 2**64)) + more
+    bits = iter(f"{0:0{1 + blocks.bits + 4}b}{term:064b}")  # the first wide block, its first place, then the word
     monkeypatch.setattr(exact.secrets, "randbits", lambda size: int("".join(next(bits) for _ in range(size)), 2))
     assert exact._from_tail(blocks) == (start, more < 0)
     assert not list(bits)
@@ -182,8 +182,8 @@ def test_the_tail_is_reached_and_its_numbers_are_released(law, monkeypatch):
     scale = 4097.0
     blocks = exact._blocks(law, scale)
     choice = (int(blocks.ends[-1]) - 1) << 38
-    words = np.array([choice, choice + 2**63, choice, 2**63, 7, 2**64 - 1], dtype=np.uint64)
-    monkeypatch.setattr(exact.os, "urandom", lambda size: words.tobytes())
+    texts = np.array([choice, choice + 2**63, choice, 2**63, 7, 2**64 - 1], dtype=np.uint64)
+    monkeypatch.setattr(exact.os, "urandom", lambda size: texts.tobytes())
     given = iter([(10**6, True), (10**6 + 1, True), (10**6 + 2, False)])
     monkeypatch.setattr(exact, "_from_tail", lambda blocks: next(given))
     assert exact._accepted(blocks, 3).tolist() == [10**6, -(10**6) - 1]
@@ -193,8 +193,8 @@ def test_choices_beyond_the_weights_and_negative_zeros_are_rejected(monkeypatch)
     blocks = exact._blocks(exact.GAUSSIAN, 4097.0)
     leftover = int(blocks.ends[-1]) << 38
     assert leftover < 2**63
-    words = np.array([leftover, 2**63, 0, 0, 0, 0], dtype=np.uint64)
-    monkeypatch.setattr(exact.os, "urandom", lambda size: words.tobytes())
+    texts = np.array([leftover, 2**63, 0, 0, 0, 0], dtype=np.uint64)
+    monkeypatch.setattr(exact.os, "urandom", lambda size: texts.tobytes())
     assert exact._accepted(blocks, 3).tolist() == [0]
 
 

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpadmm.noise import kernels
+from dpadmm.noise import counters, kernels
 from dpadmm.noise.kernels import BLOCK
 
 
 def encrypt(counter, key):
     """One block of the compiled generator as four 32-bit words, from the first and the last lane."""
-    words = [np.full(BLOCK, c, dtype=np.uint64) for c in counter[:3]]
-    kernels.encrypt(*words, np.uint64(counter[3]), np.uint64(key[0]), np.uint64(key[1]))
-    assert np.all(words[0] == words[0][0])
-    assert np.all(words[1] == words[1][0])
-    low, high = int(words[0][-1]), int(words[1][-1])
+    texts = [np.full(BLOCK, c, dtype=np.uint64) for c in counter[:3]]
+    kernels.encrypt(*texts, np.uint64(counter[3]), np.uint64(key[0]), np.uint64(key[1]))
+    assert np.all(texts[0] == texts[0][0])
+    assert np.all(texts[1] == texts[1][0])
+    low, high = int(texts[0][-1]), int(texts[1][-1])
     return (low & 0xFFFFFFFF, low >> 32, high & 0xFFFFFFFF, high >> 32)
 
 
@@ -48,12 +48,12 @@ def test_philox_known_answers(counter, key, answer):
 EDGES = [0, 1 << 12, 2**64 - 1, 2**64 - (1 << 12) - 1, 1 << 63, (1 << 63) - 1, *(1 << k for k in range(13, 63))]
 EDGES += [int(math.sqrt(0.5) * 2**64) + (k << 12) for k in range(-3, 4)]
 ANY = np.random.default_rng(5).integers(0, 2**64, 4 * BLOCK - len(EDGES), dtype=np.uint64)
-WORDS = np.concatenate([np.array(EDGES, np.uint64), ANY])
+ARGUMENTS = np.concatenate([np.array(EDGES, np.uint64), ANY])
 
 
 def test_logarithm_is_accurate_to_the_last_bits():
-    for block in WORDS.reshape(4, BLOCK):
-        first, second = transform(kernels.EXPONENTIAL, block, block[::-1])
+    for block in ARGUMENTS.reshape(4, BLOCK):
+        first, second = transform(counters.EXPONENTIAL, block, block[::-1])
         with mpmath.workdps(40):
             exact = np.array([float(-mpmath.log((mpmath.mpf(int(w) >> 12) + 0.5) / 2**52)) for w in block])
         assert np.all(np.abs(first - exact) <= 1e-15 * exact / 4)
@@ -61,9 +61,9 @@ def test_logarithm_is_accurate_to_the_last_bits():
 
 
 def test_box_muller_is_accurate():
-    for block in WORDS.reshape(4, BLOCK):
+    for block in ARGUMENTS.reshape(4, BLOCK):
         radius = np.sqrt(-2 * np.log(((block >> 12).astype(float) + 0.5) * 2.0**-52))
-        x, y = transform(kernels.NORMAL, block, block[::-1])
+        x, y = transform(counters.NORMAL, block, block[::-1])
         turn = block[::-1] >> np.uint64(62)
         part = ((block[::-1] << np.uint64(2)) >> np.uint64(12)).astype(float)
         angle = ((part + 0.5) * 2.0**-52 - 0.5) * (np.pi / 2) + np.array([0, -1, 2, 1])[turn] * (np.pi / 2)
@@ -73,24 +73,24 @@ def test_box_muller_is_accurate():
 
 def test_unit_circle_is_accurate_relative_to_each_coordinate():
     """Small sines too: the relative error stays near the last bit."""
-    words = WORDS[:BLOCK] & np.uint64((1 << 62) - 1)  # first quarter turn
-    x, y = transform(kernels.NORMAL, np.full(BLOCK, 1 << 40, np.uint64), words)
+    texts = ARGUMENTS[:BLOCK] & np.uint64((1 << 62) - 1)  # first quarter turn
+    x, y = transform(counters.NORMAL, np.full(BLOCK, 1 << 40, np.uint64), texts)
     with mpmath.workdps(40):
-        part = [(mpmath.mpf((int(w) << 2 & (1 << 64) - 1) >> 12) + 0.5) / 2**52 - 0.5 for w in words]
+        part = [(mpmath.mpf((int(w) << 2 & (1 << 64) - 1) >> 12) + 0.5) / 2**52 - 0.5 for w in texts]
         ratio = np.array([float(mpmath.tan(p * mpmath.pi / 2)) for p in part])
     np.testing.assert_allclose(y / x, ratio, rtol=2e-15)
 
 
 def test_laplace_sign_is_independent_of_the_size():
-    block = WORDS[:BLOCK]
-    size, _ = transform(kernels.EXPONENTIAL, block, block)
-    signed, _ = transform(kernels.LAPLACE, block, block)
+    block = ARGUMENTS[:BLOCK]
+    size, _ = transform(counters.EXPONENTIAL, block, block)
+    signed, _ = transform(counters.LAPLACE, block, block)
     np.testing.assert_array_equal(signed, np.where(block & np.uint64(1), -size, size))
 
 
-def test_extreme_words_give_finite_noise():
+def test_extreme_texts_give_finite_noise():
     extremes = np.resize(np.array([0, 2**64 - 1, 1 << 63, (1 << 63) - 1, 1 << 61, 3 << 61, 1 << 62], np.uint64), BLOCK)
-    for kind in (kernels.NORMAL, kernels.EXPONENTIAL, kernels.LAPLACE):
+    for kind in (counters.NORMAL, counters.EXPONENTIAL, counters.LAPLACE):
         for numbers in transform(kind, extremes, extremes[::-1]):
             assert np.all(np.isfinite(numbers))
             assert np.all(numbers != 0)
@@ -100,9 +100,26 @@ def test_a_million_normals_pass_kolmogorov_smirnov_and_the_tails():
     out = np.zeros((10, 1000, 100))
     key = np.array([1, 2, 3], np.uint64)
     agents, replicas = np.arange(10, dtype=np.uint64), np.arange(100, dtype=np.uint64)
-    kernels.add_noise(kernels.NORMAL, out, np.ones(10), agents, replicas, key, out)
+    kernels.add_noise(counters.NORMAL, out, np.ones(10), agents, replicas, key, out)
     x = out.ravel()
     assert stats.kstest(x, stats.norm.cdf).pvalue > 1e-6
     for threshold in (2, 3, 4):
         beyond = int(np.sum(np.abs(x) > threshold))
         assert stats.binomtest(beyond, x.size, 2 * stats.norm.sf(threshold)).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("kind", [counters.NORMAL, counters.EXPONENTIAL, counters.LAPLACE])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 1), (2, 4, 7), (1, 301, 2)])
+def test_few_numbers_by_numpy_have_the_bits_of_many(kind, shape):
+    """So that the size of a draw and what was drawn before change nothing."""
+    rng = np.random.default_rng(0)
+    values, scales = rng.normal(size=shape), rng.random(shape[0])
+    agents, replicas = np.array([2**32 - 1, 0, 7], np.uint64)[: shape[0]], np.arange(shape[2], dtype=np.uint64)
+    key, found = np.array([5, 2**32 - 3, 12345], np.uint64), [np.empty(shape), np.empty(shape)]
+    for module, out in zip((counters, kernels), found, strict=True):
+        module.add_noise(kind, values, scales, agents, replicas, key, out)
+    np.testing.assert_array_equal(*found)
+    normals = found[0].copy()
+    for module, out in zip((counters, kernels), found, strict=True):
+        module.add_spherical(values, scales, normals, np.abs(values), out)
+    np.testing.assert_array_equal(*found)

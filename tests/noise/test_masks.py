@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from dpadmm.errors import InputError
-from dpadmm.noise.masks import MaskKey, PairwiseMasks, pairwise_masks, sum_words
+from dpadmm.noise.masks import MaskKey, PairwiseMasks, pairwise_masks, sum_uint64
 
 PRIME = 2**255 - 19
 KEYS = [MaskKey.of(hashlib.sha256(f"test key {i}".encode()).digest()) for i in range(12)]
@@ -100,40 +100,40 @@ class TestReferences:
             key = hkdf_sha256(KEYS[1].shared_with(publics[other]), context, info, 32)
             stream = np.array(struct.unpack("<20Q", chacha20_stream(key, 0, bytes(12), 160)), dtype=np.uint64)
             expected = expected + stream if sign > 0 else expected - stream
-        assert np.array_equal(masks_of(4)[1].words("slot", 7, 20), expected)
+        assert np.array_equal(masks_of(4)[1].values("slot", 7, 20), expected)
 
 
 class TestSumsToNothing:
     @settings(deadline=None, derandomize=True, max_examples=40)
     @given(st.integers(2, 12), st.integers(1, 200), st.integers(0, 10**6), st.sampled_from(["a", "profile"]))
     def test_over_all_silos(self, n_silos, size, k, kind):
-        parts = [masks.words(kind, k, size) for masks in masks_of(n_silos)]
-        assert not sum_words(parts).any()
+        parts = [masks.values(kind, k, size) for masks in masks_of(n_silos)]
+        assert not sum_uint64(parts).any()
         for hidden in range(n_silos):  # and over no fewer
-            assert np.count_nonzero(sum_words(parts[:hidden] + parts[hidden + 1 :])) >= size - 1
+            assert np.count_nonzero(sum_uint64(parts[:hidden] + parts[hidden + 1 :])) >= size - 1
 
     def test_with_keys_made_for_one_process(self):
         first, again = pairwise_masks(5, b"run"), pairwise_masks(5, b"run")
-        parts = [masks.words("slot", 1, 50) for masks in first]
-        assert not sum_words(parts).any()
-        assert not np.any(parts[0] == again[0].words("slot", 1, 50))
+        parts = [masks.values("slot", 1, 50) for masks in first]
+        assert not sum_uint64(parts).any()
+        assert not np.any(parts[0] == again[0].values("slot", 1, 50))
 
 
 class TestNeverServesTwice:
     def test_every_name_makes_a_difference(self):
         """MessageKind, round, size, run, and who takes part: no word is shared between any two of them."""
         usual, places = masks_of(4)[0], (("a", 1, 40), ("b", 1, 40), ("a", 2, 40), ("a", 1, 41), ("a\n1", 1, 40))
-        found = [usual.words(*place) for place in places]
-        found += [masks.words("a", 1, 40) for masks in (masks_of(4, b"other run")[0], masks_of(5)[0], masks_of(3)[0])]
-        found += [masks.words("a", 1, 40) for masks in masks_of(4)[1:]]
-        words = np.concatenate(found)
-        assert np.unique(words).size == words.size
+        found = [usual.values(*place) for place in places]
+        found += [masks.values("a", 1, 40) for masks in (masks_of(4, b"other run")[0], masks_of(5)[0], masks_of(3)[0])]
+        found += [masks.values("a", 1, 40) for masks in masks_of(4)[1:]]
+        texts = np.concatenate(found)
+        assert np.unique(texts).size == texts.size
 
-    def test_the_same_name_gives_the_same_words(self):
+    def test_the_same_name_gives_the_same_texts(self):
         """A silo that starts again from its stored key answers bit for bit."""
         stored = MaskKey.of(KEYS[0].secret)
         again = PairwiseMasks.of(0, stored, [key.public for key in KEYS[:4]], b"run")
-        assert np.array_equal(again.words("a", 1, 9), masks_of(4)[0].words("a", 1, 9))
+        assert np.array_equal(again.values("a", 1, 9), masks_of(4)[0].values("a", 1, 9))
 
     def test_a_run_name_cannot_pass_for_keys(self):
         publics = [key.public for key in KEYS[:3]]
@@ -144,24 +144,24 @@ class TestNeverServesTwice:
     def test_equal_secrets_give_different_masks(self):
         """A silo with a key that is worth somebody else's must not make a third one's two masks cancel."""
         twice = PairwiseMasks(1, (b"s" * 32, None, b"s" * 32), b"context")
-        assert twice.words("a", 1, 50).all()
-        assert PairwiseMasks(0, (None, b"s" * 32), b"context").words("a", 1, 50).all()
+        assert twice.values("a", 1, 50).all()
+        assert PairwiseMasks(0, (None, b"s" * 32), b"context").values("a", 1, 50).all()
 
 
 class TestLooksUniform:
     def test_chi_square(self):
         """Of all bytes of masks, and of small values under them; false alarms: 1e-6 each, and keys are fixed."""
         masks = masks_of(5)[2]
-        alone = np.concatenate([masks.words("a", k, 2000) for k in range(5)])
+        alone = np.concatenate([masks.values("a", k, 2000) for k in range(5)])
         hidden = alone + np.arange(10_000, dtype=np.uint64) % np.uint64(7)
-        for words in (alone, hidden):
+        for texts in (alone, hidden):
             for byte in range(8):
-                counts = np.bincount(words.view(np.uint8)[byte::8], minlength=256)
-                expected = words.size / 256
+                counts = np.bincount(texts.view(np.uint8)[byte::8], minlength=256)
+                expected = texts.size / 256
                 assert np.sum((counts - expected) ** 2) / expected < chi2.isf(1e-6, 255)
 
     def test_masks_of_different_silos_are_not_correlated(self):
-        one, other = (masks.words("a", 1, 20_000).view(np.int64) / 2.0**63 for masks in masks_of(5)[:2])
+        one, other = (masks.values("a", 1, 20_000).view(np.int64) / 2.0**63 for masks in masks_of(5)[:2])
         assert abs(np.corrcoef(one, other)[0, 1]) < 5 / np.sqrt(20_000)
 
 

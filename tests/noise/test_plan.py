@@ -192,7 +192,7 @@ class TestDrawing:
         assert (first != second).all()
 
 
-class TestPromises:
+class TestReservations:
     def test_bad_tables(self):
         row = gaussian_rows((10,))[0]
         with pytest.raises(InputError, match="as many certificates"):

@@ -109,7 +109,7 @@ class TestRowsThatDoNotLineUp:
             with pytest.raises(InputError, match="same order"):
                 calibrate([mechanism(MESSAGE, (1000, 10)), mechanism(OTHER, (10, 1000), agents=agents)], TARGET)
 
-    def test_a_slot_promised_twice_is_refused(self):
+    def test_a_slot_reserved_twice_is_refused(self):
         with pytest.raises(InputError, match="same kind"):
             calibrate([mechanism(MESSAGE, (100,)), mechanism(MESSAGE, (100,))], TARGET)
         with pytest.raises(InputError, match="same kind"):
@@ -176,7 +176,7 @@ class TestSecureNoiseIsDrawnOnce:
         with pytest.raises(InputError, match="released all"):
             hook.perturb(MessageKind("message", 3), 1, np.arange(2), np.zeros((2, 3, 1)))
 
-    def test_all_that_is_promised_must_be_drawn(self):
+    def test_all_that_is_reserved_must_be_drawn(self):
         _, hook = self.hook(SecureSampler(), count=2)
         hook.perturb(MESSAGE, 1, np.arange(2), np.zeros((2, 3, 1)))
         with pytest.raises(InputError, match=r"promised 2 noisy values.*drew noise for 1"):

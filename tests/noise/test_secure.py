@@ -125,8 +125,8 @@ def test_spherical_noise_is_made_of_entropy_alone(make, monkeypatch):
 
     monkeypatch.setattr(sampler.os, "urandom", urandom)
     released = SAMPLER.perturb(np.zeros((2, 5, 1)), make(), message(agents=2))[:, :, 0]
-    words = np.frombuffer(b"".join(taken), dtype=np.uint64)
-    radius, angle, length = ((words >> 12) / 2.0**52 + 2.0**-53).reshape(3, 2, 5)
+    texts = np.frombuffer(b"".join(taken), dtype=np.uint64)
+    radius, angle, length = ((texts >> 12) / 2.0**52 + 2.0**-53).reshape(3, 2, 5)
     normals = np.sqrt(-2 * np.log(radius)) * np.cos(2 * np.pi * angle)
     norms = -SCALE * np.log(length).sum(axis=1)
     expected = norms[:, None] * normals / np.linalg.norm(normals, axis=1, keepdims=True)
@@ -149,7 +149,7 @@ def test_grid_refuses_scales_that_are_none(scale):
 
 @pytest.mark.parametrize("make", DISCRETE)
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "texts"),
     [
         ({"grid": None}, "rounding"),
         ({"grid_dimension": 3}, "3 coordinates"),
@@ -158,8 +158,8 @@ def test_grid_refuses_scales_that_are_none(scale):
         ({"grid": 2.0**-41}, "2\\^40"),
     ],
 )
-def test_certificates_that_do_not_cover_the_rounding_are_refused(make, changes, words):
-    with pytest.raises(InputError, match=words):
+def test_certificates_that_do_not_cover_the_rounding_are_refused(make, changes, texts):
+    with pytest.raises(InputError, match=texts):
         SAMPLER.perturb(np.zeros((1, 4, 1)), make(**changes), message(agents=1))
 
 

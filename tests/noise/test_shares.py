@@ -12,7 +12,7 @@ from tests.contracts.certificates import changed
 from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST
-from dpadmm.noise.masks import from_words, pairwise_masks, sum_words
+from dpadmm.noise.masks import from_uint64, pairwise_masks, sum_uint64
 from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec, MessageKind
 from dpadmm.noise.plan import NoisePlan, calibrate, check_grids, vector_on_grid
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
@@ -76,7 +76,7 @@ class TestPlan:
                 shares=Shares(3),
             )
 
-    def test_sums_that_words_cannot_hold_are_refused_before_the_run(self):
+    def test_sums_that_texts_cannot_hold_are_refused_before_the_run(self):
         check_grids(plan_of(), n_records=10**6)
         with pytest.raises(InputError, match="Nothing was spent"):
             check_grids(plan_of(), n_records=10**9)
@@ -102,7 +102,7 @@ class TestTotal:
             PlannedNoise(plan, SimulatedSampler(4)).shares(BROADCAST, 1, np.array([i]), messages[i : i + 1])[0]
             for i in range(5)
         ]
-        assert np.array_equal(from_words(sum_words(alone), the_release(plan).certificate.grid), together[0])
+        assert np.array_equal(from_uint64(sum_uint64(alone), the_release(plan).certificate.grid), together[0])
 
     @pytest.mark.parametrize(("silos", "colluders"), [(2, 0), (5, 1), (5, 3)])
     def test_the_noise_of_one_share_and_of_the_sum(self, silos, colluders):
@@ -114,9 +114,9 @@ class TestTotal:
         parts = hook.shares(BROADCAST, 1, np.arange(silos), zeros)
         std = math.sqrt(1 / (silos - colluders)) * release.noise_std
         for found, right in (
-            (from_words(parts[0], grid), std),
-            (from_words(sum_words(parts[: silos - colluders]), grid), release.noise_std),
-            (from_words(sum_words(parts), grid), std * math.sqrt(silos)),
+            (from_uint64(parts[0], grid), std),
+            (from_uint64(sum_uint64(parts[: silos - colluders]), grid), release.noise_std),
+            (from_uint64(sum_uint64(parts), grid), std * math.sqrt(silos)),
         ):
             assert kstest(found.ravel(), norm(0, right).cdf).pvalue > 1e-6
             assert kstest(found.ravel(), norm(0, 1.1 * right).cdf).pvalue < 1e-6
@@ -134,7 +134,7 @@ class TestTotal:
         plan = plan_of(rounds=1, dimension=8000)
         hook, release = PlannedNoise(plan, SecureSampler()), the_release(plan)
         (one,) = hook.shares(BROADCAST, 1, np.array([3]), np.zeros((1, 8000, 1)))
-        found = from_words(one, release.certificate.grid)
+        found = from_uint64(one, release.certificate.grid)
         assert np.mean(found**2) == pytest.approx(release.noise_std**2 / 4, rel=5.2 * math.sqrt(2 / 8000))
 
 

@@ -42,19 +42,19 @@ def philox(counter, key):
     return c[0] | c[1] << 32, c[2] | c[3] << 32
 
 
-def plain_words(seed, kind, round, agent, replica, pair, purpose=0):
+def plain_uint64(seed, kind, round, agent, replica, pair, purpose=0):
     text = f"dpadmm noise 1|{seed}|{purpose}|{kind.step}|{kind.name}"
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     key = int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little")
     return philox((pair, replica, agent % 2**32, round), key)
 
 
-def plain_exponential(word):
-    return -math.log(((word >> 12) + 0.5) / 2**52)
+def plain_exponential(term):
+    return -math.log(((term >> 12) + 0.5) / 2**52)
 
 
 def plain_normal(seed, kind, round, agent, replica, coordinate):
-    first, second = plain_words(seed, kind, round, agent, replica, coordinate // 2)
+    first, second = plain_uint64(seed, kind, round, agent, replica, coordinate // 2)
     angle = (((second << 2) % 2**64 >> 12) + 0.5) / 2**52 - 0.5 + (0, -1, 2, 1)[second >> 62]
     turn = math.sin if coordinate % 2 else math.cos
     return math.sqrt(2 * plain_exponential(first)) * turn(angle * math.pi / 2)
@@ -82,8 +82,8 @@ def test_spherical_noise_is_that_of_a_plain_generator():
     result = SimulatedSampler(9).perturb(np.zeros((4, d, 3)), spherical(2.0, round=DRAW.round), DRAW)
     normals = plain_normals(d)
     for (i, agent), (r, replica) in itertools.product(enumerate(AGENTS), enumerate(REPLICAS)):
-        words = [plain_words(9, DRAW.kind, DRAW.round, agent, replica, j // 2, 1)[j % 2] for j in range(d)]
-        norm = 2.0 * sum(plain_exponential(word) for word in words)
+        texts = [plain_uint64(9, DRAW.kind, DRAW.round, agent, replica, j // 2, 1)[j % 2] for j in range(d)]
+        norm = 2.0 * sum(plain_exponential(term) for term in texts)
         direction = normals[i, :, r] / np.linalg.norm(normals[i, :, r])
         np.testing.assert_allclose(result[i, :, r], norm * direction, rtol=1e-12)
 
@@ -91,8 +91,8 @@ def test_spherical_noise_is_that_of_a_plain_generator():
 def test_laplace_noise_is_that_of_a_plain_generator():
     result = SimulatedSampler(9).perturb(np.zeros((4, 3, 3)), laplace(2.0, round=DRAW.round), DRAW)
     for (i, agent), j, (r, replica) in itertools.product(enumerate(AGENTS), range(3), enumerate(REPLICAS)):
-        word = plain_words(9, DRAW.kind, DRAW.round, agent, replica, j // 2)[j % 2]
-        assert result[i, j, r] == pytest.approx(2.0 * plain_exponential(word) * (-1) ** (word & 1), rel=1e-14)
+        term = plain_uint64(9, DRAW.kind, DRAW.round, agent, replica, j // 2)[j % 2]
+        assert result[i, j, r] == pytest.approx(2.0 * plain_exponential(term) * (-1) ** (term & 1), rel=1e-14)
 
 
 @pytest.mark.parametrize("make", RELEASES)
@@ -165,8 +165,9 @@ def test_simulated_noise_is_no_private_release():
     assert not SimulatedSampler(1).is_secure
 
 
-def test_the_kernels_are_compiled_once():
+def test_the_kernels_are_compiled_once(monkeypatch):
     """A second compilation, for read-only arrays say, would cost seconds."""
+    monkeypatch.setattr("dpadmm.noise.sampler._FEW", 0)
     values = np.zeros((2, 3, 2))
     values.flags.writeable = False
     for make in (gaussian, laplace, spherical):

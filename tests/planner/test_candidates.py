@@ -27,7 +27,7 @@ from dpadmm.planner.candidates import (
     unit_noise,
     why_not,
 )
-from dpadmm.planner.simulations import WORLDS, run_simulation, scaled, simulation_of
+from dpadmm.planner.simulations import WORLDS, run_simulation, scale_noise, simulation_of
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
@@ -121,7 +121,7 @@ def test_fewer_rounds_of_unlike_silos_come_to_the_same_model():
     for rounds in (400, 200, 20):
         run_spec = run_of(Candidate(task, PADMM, rounds, 50 * 400 / 0.25 / rounds, 1e-3))
         problem = replace(run_spec.setting.problem, functions=task.risk(silos, 1e-3))
-        silence = scaled(run_spec.noise_plan(is_secure=False), 1e-9)
+        silence = scale_noise(run_spec.noise_plan(is_secure=False), 1e-9)
         losses.append(float(problem.objective(simulate(run_spec, problem, 1, 0, silence))[0]))
     assert losses[1] == pytest.approx(losses[0], abs=1e-4)
     assert losses[2] > losses[0] + 1e-3  # too few

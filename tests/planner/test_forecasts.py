@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
 
 from dpadmm.errors import InputError
 from dpadmm.planner import Task, plan
-from dpadmm.planner.forecast import MOST_SIGNAL_ROUNDS, Extent
+from dpadmm.planner.forecast import MOST_SIGNAL_ROUNDS, SimulatedExtent
 from dpadmm.planner.simulations import MOST_RECORDS, MOST_WIDTH, score_models
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
@@ -86,7 +86,7 @@ def test_numbers_have_no_prevalence():
 
 def test_a_plan_says_where_its_simulations_were_smaller():
     large = plan(Task(sizes=(40_000,) * 2, dimension=90, loss=Logistic(), target=Target(1.0, 1e-5)))
-    assert large.simulated == Extent(MOST_RECORDS // 2, MOST_WIDTH, MOST_SIGNAL_ROUNDS)
+    assert large.simulated == SimulatedExtent(MOST_RECORDS // 2, MOST_WIDTH, MOST_SIGNAL_ROUNDS)
     rounds = f"{MOST_SIGNAL_ROUNDS} of {large.rounds} rounds"
     sizes = f"{MOST_RECORDS // 2} of 80000 records, {MOST_WIDTH} of 90 features, {rounds}"
     assert f"Simulated {sizes}" in " ".join(large.describe().split())

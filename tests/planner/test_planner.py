@@ -31,14 +31,7 @@ def test_a_plan_spends_the_budget_and_says_what_it_is():
     assert (made.noise_std > 0).all()
     text = " ".join(made.describe().split())
     assert max(map(len, made.describe().splitlines())) <= 80
-    for part in (
-        "p-admm",
-        "epsilon 1",
-        "Noise",
-        "on synthetic data",
-        "without privacy",
-        "no private record was used",
-    ):
+    for part in ("p-admm", "epsilon 1", "Noise", "on synthetic data", "without privacy", "no private record was used"):
         assert part in text
     assert json.loads(json.dumps(made.as_json()))["method"] == "p-admm"
 

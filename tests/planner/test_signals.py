@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from dpadmm.checks import settings_called
+from dpadmm.checks import use_option_names
 from dpadmm.core.task import TableShape
 from dpadmm.errors import InputError
 from dpadmm.planner import Task, plan, planner, utility_curve
@@ -22,7 +22,7 @@ from dpadmm.planner.forecast import (
     ScoreKind,
     SignalForecast,
     SignalScores,
-    _calibrated,
+    _calibrate,
     _drawn,
     _labels_at,
     run_signal,
@@ -76,7 +76,7 @@ def by_scikit_learn(plain: Simulation, world, strength: float) -> float:
 def test_a_model_without_privacy_reaches_what_is_claimed(task, stated):
     plain = plain_simulation(task)
     for world in SIGNAL_WORLDS:
-        found = _calibrated(plain, world, stated)
+        found = _calibrate(plain, world, stated)
         assert found.score == pytest.approx(stated, abs=0.006)
         assert by_scikit_learn(plain, world, found.strength) == pytest.approx(stated, abs=0.03)
 
@@ -84,7 +84,7 @@ def test_a_model_without_privacy_reaches_what_is_claimed(task, stated):
 def test_several_classes_have_the_signal_that_is_claimed():
     plain = plain_simulation(replace(AMPLE, loss=Softmax(3)))
     world = SIGNAL_WORLDS[0]
-    found = _calibrated(plain, world, 0.8)
+    found = _calibrate(plain, world, 0.8)
     assert by_scikit_learn(plain, world, found.strength) == pytest.approx(0.8, abs=0.03)
 
 
@@ -116,7 +116,7 @@ def test_larger_budgets_leave_more():
 def test_forecasts_are_the_same_whenever_they_are_made():
     first = plan(TASK).expected
     run_signal.cache_clear()
-    _calibrated.cache_clear()
+    _calibrate.cache_clear()
     assert plan(TASK).expected == first
 
 
@@ -135,7 +135,7 @@ def test_the_stated_signal_is_the_one_that_is_forecast():
     assert replace(made.candidate, task=usual.task) == usual.candidate
     assert made.task.loss == usual.task.loss
     assert "state it with expected_auc" in " ".join(usual.describe().split())
-    with settings_called(lambda name, *value: f"--{name}"):
+    with use_option_names(lambda name, *value: f"--{name}"):
         assert "state it with --expected_auc" in " ".join(usual.describe().split())
 
 

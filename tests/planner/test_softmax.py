@@ -16,13 +16,13 @@ from dpadmm.planner.forecast import ScoreKind
 from dpadmm.planner.simulations import (
     WORLDS,
     draw,
-    predicted,
+    predict_scores,
     run_apart,
     run_simulation,
     score_models,
     simulation_of,
     synthetic_data,
-    trained,
+    train_models,
     trivial_loss,
 )
 from dpadmm.privacy.accounting import Target
@@ -71,7 +71,7 @@ def test_worlds_of_classes_are_learnable_and_many():
 def test_scores_of_several_classes():
     loss, rows = Softmax(3, 0.7), np.eye(2)
     models = np.array([[5.0, 0.0, 0.0, 5.0, 0.0, 0.0]]).T  # class 0 by the first feature, class 1 by the second
-    scores = predicted(loss, rows, models)
+    scores = predict_scores(loss, rows, models)
     assert scores[:, :, 0].tolist() == [[5.0, 0.0, 0.0], [0.0, 5.0, 0.0]]
     right, losses, areas = score_models(loss, scores, np.array([0.0, 2.0]))
     logs = loss.log_probabilities(scores[:, :, 0])
@@ -130,6 +130,6 @@ def test_one_model_per_class_is_scored_as_its_predictions_are():
     assert all(one.kept > 0.85 for one in found)
     assert run_apart(replace(simulation, tau=1.0), 3, WORLDS[0]).kept < 0
     silos = synthetic_data(simulation, WORLDS[0]).silos
-    models = [trained(replace(simulation, tau=1.0), silos, number) for number in (0, 0, 1)]
+    models = [train_models(replace(simulation, tau=1.0), silos, number) for number in (0, 0, 1)]
     assert np.array_equal(models[0], models[1])
     assert not np.isclose(models[0], models[2]).any()  # noise that classes have in common would cancel

@@ -38,8 +38,7 @@ def test_what_is_no_public_fact_is_refused(wrong, message):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
-    [({"view": "public"}, "a Unit and a View"), ({"records_per_person": 0}, "records_per_person")],
+    ("wrong", "message"), [({"view": "public"}, "a Unit and a View"), ({"records_per_person": 0}, "records_per_person")]
 )
 def test_what_is_no_protection_is_refused(wrong, message):
     with pytest.raises(InputError, match=message):

@@ -71,12 +71,12 @@ class TestLedgers:
         is_taken = is_taken if views else asked <= t
         labels = {"run": "r", "algorithm": "a", "origin": Origin.SECURE}
         with Ledger.create(tmp_path / "book", DATA, Budget(epsilon=1.0, delta=1e-5), protection=protection) as ledger:
-            book = ledger.confirm(DATA)
+            opened = ledger.confirm(DATA)
             if not is_taken:
                 with pytest.raises(InputError, match="does not cover"):
-                    book.reserve([masked(t)], **labels)
+                    opened.reserve([masked(t)], **labels)
                 return
-            book.reserve([masked(t)], **labels)
+            opened.reserve([masked(t)], **labels)
             assert ledger.statement().spent_epsilon > 0
 
     def test_releases_of_several_kinds_compose(self, tmp_path):
@@ -85,9 +85,9 @@ class TestLedgers:
         labels = {"run": "r", "algorithm": "a", "origin": Origin.SECURE}
         who = Protection(view=View.AGGREGATE)
         with Ledger.create(tmp_path / "book", DATA, Budget(epsilon=9.0, delta=1e-5), protection=who) as ledger:
-            book, spent = ledger.confirm(DATA), [0.0]
+            opened, spent = ledger.confirm(DATA), [0.0]
             for release in (masked(1), replace(masked(2), round=2), pure, replace(masked(1), round=4)):
-                book.reserve([release], **labels)
+                opened.reserve([release], **labels)
                 spent.append(ledger.statement().spent_epsilon)
             assert spent == sorted(set(spent))
         with Ledger.open(tmp_path / "book") as again:

@@ -213,7 +213,7 @@ class TestSilos:
         with pytest.raises(InputError, match="user 0 has a row that is longer"):
             Silos.one_record_each(long, np.ones(1), 1.0)
 
-    def test_rounding_is_not_a_broken_promise(self):
+    def test_rounding_is_not_a_broken_statement(self):
         rng = np.random.default_rng(2)
         parts = random_centred(rng, (400,), 30)
         norms = row_norms(parts[0])
@@ -267,9 +267,9 @@ class TestSilos:
             assert np.linalg.norm(gradients[0] - gradients[1]) <= Setting(risk, 1, 0.0).local_gradient(0).gap
 
     def test_no_records_and_no_columns(self):
-        for shape, words in (((0, 2), "no records"), ((2, 0), "no columns")):
+        for shape, texts in (((0, 2), "no records"), ((2, 0), "no columns")):
             rows = CentredRows(sparse.csr_array(shape), np.zeros(shape[0]), np.zeros(shape[1]))
-            with pytest.raises(InputError, match=words):
+            with pytest.raises(InputError, match=texts):
                 Silos.from_parts([rows], [np.ones(shape[0])], 1.0)
 
 

@@ -39,10 +39,6 @@ class TestLogistic(LossContract):
         np.testing.assert_allclose(Logistic().value(np.array([700.0])), math.exp(-700), rtol=1e-12)
         np.testing.assert_allclose(Logistic().curvature(np.array([-600.0, 600.0])), math.exp(-600), rtol=1e-12)
 
-    def test_declares(self):
-        loss = Logistic()
-        assert (loss.target, loss.slope_bound, loss.curvature_bound) == (LabelKind.SIGNS, 1.0, 0.25)
-
     def test_prox_against_bisection(self):
         """Among them t = -3, step = 26, where Newton kept inside its bracket alone jumps to and fro."""
         t, step = np.meshgrid(np.linspace(-60, 60, 121), np.logspace(-2, 4, 61))
@@ -59,9 +55,6 @@ class TestLogistic(LossContract):
 class TestLogisticWithCap(LossContract):
     instances = (Logistic(0.7), Logistic(0.5), Logistic(0.2), Logistic(0.999))
 
-    def kinks(self, loss):
-        return [loss.floor]
-
     def test_is_logistic_above_the_floor_and_linear_below(self):
         loss, t = Logistic(0.7), np.linspace(-30, 30, 601)
         above = t >= loss.floor
@@ -77,11 +70,6 @@ class TestLogisticWithCap(LossContract):
         apart = np.linalg.norm(slopes[0] * a - slopes[1] * b)
         assert 1.39 < apart <= 2 * Logistic(0.7).slope_bound
 
-    @pytest.mark.parametrize("cap", [0.0, -0.1, 1.0 + 1e-15, 1.5, math.nan, "half", True])
-    def test_refuses_bad_caps(self, cap):
-        with pytest.raises(InputError, match="cap"):
-            Logistic(cap)
-
 
 class TestSquared(LossContract):
     instances = (Squared(),)
@@ -89,36 +77,17 @@ class TestSquared(LossContract):
     def test_values(self):
         np.testing.assert_array_equal(Squared().value(POINTS), POINTS**2 / 2)
 
-    def test_has_no_slope_bound(self):
-        assert Squared().slope_bound == math.inf
-        assert Squared().target is LabelKind.REALS
-
 
 class TestHuber(LossContract):
     instances = (Huber(1.0), Huber(0.05), Huber(30.0))
-
-    def kinks(self, loss):
-        return [-loss.threshold, loss.threshold]
 
     @pytest.mark.parametrize("threshold", [0.05, 1.0, 30.0])
     def test_values(self, threshold):
         np.testing.assert_allclose(Huber(threshold).value(POINTS), special.huber(threshold, POINTS), rtol=1e-14)
 
-    @pytest.mark.parametrize("threshold", [0.0, -1.0, math.nan, math.inf, "1", None, True])
-    def test_refuses_bad_thresholds(self, threshold):
-        with pytest.raises(InputError, match="threshold"):
-            Huber(threshold)
-
-    def test_declares(self):
-        loss = Huber(0.3)
-        assert (loss.target, loss.slope_bound, loss.curvature_bound) == (LabelKind.REALS, 0.3, 1.0)
-
 
 class TestSmoothedHinge(LossContract):
     instances = (SmoothedHinge(), SmoothedHinge(0.01), SmoothedHinge(2.0))
-
-    def kinks(self, loss):
-        return [1.0 - loss.width, 1.0]
 
     @pytest.mark.parametrize("width", [0.01, 0.5, 2.0])
     def test_lies_just_below_the_hinge(self, width):
@@ -127,21 +96,9 @@ class TestSmoothedHinge(LossContract):
         assert (gap <= width / 2 + 1e-11).all()
         assert gap[POINTS >= 1].max() == 0
 
-    @pytest.mark.parametrize("width", [0.0, -0.5, math.nan, math.inf, "wide", False])
-    def test_refuses_bad_widths(self, width):
-        with pytest.raises(InputError, match="width"):
-            SmoothedHinge(width)
-
-    def test_declares(self):
-        loss = SmoothedHinge(0.25)
-        assert (loss.target, loss.slope_bound, loss.curvature_bound) == (LabelKind.SIGNS, 1.0, 4.0)
-
 
 class TestQuantile(LossContract):
     instances = (Quantile(), Quantile(0.9, 0.5), Quantile(0.05, 0.01))
-
-    def kinks(self, loss):
-        return [-loss.level * loss.width, (1 - loss.level) * loss.width]
 
     @pytest.mark.parametrize("level", [0.05, 0.5, 0.9])
     def test_lies_just_below_the_pinball_loss(self, level):
@@ -154,9 +111,6 @@ class TestQuantile(LossContract):
 
 class TestEpsilonInsensitive(LossContract):
     instances = (EpsilonInsensitive(), EpsilonInsensitive(1.0, 0.01), EpsilonInsensitive(0.01, 2.0))
-
-    def kinks(self, loss):
-        return [-loss.margin - loss.width, -loss.margin, loss.margin, loss.margin + loss.width]
 
     def test_lies_just_below_the_loss_with_corners(self):
         raw = np.maximum(np.abs(POINTS) - 0.3, 0.0)
@@ -178,6 +132,40 @@ def test_without_a_width_slopes_jump_and_proximal_maps_are_exact(loss, low, high
     expected = t - np.clip(u, step * low, step * high)  # soft thresholding around each corner
     np.testing.assert_allclose(loss.prox(t, step), expected, atol=3e-8)
     assert loss.curvature_bound == math.inf
+
+
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [
+        (Logistic(), (LabelKind.SIGNS, 1.0, 0.25)),
+        (Squared(), (LabelKind.REALS, math.inf, 1.0)),
+        (Huber(0.3), (LabelKind.REALS, 0.3, 1.0)),
+        (SmoothedHinge(0.25), (LabelKind.SIGNS, 1.0, 4.0)),
+        (Quantile(0.9, 0.5), (LabelKind.REALS, 0.9, 2.0)),
+        (EpsilonInsensitive(0.1, 0.5), (LabelKind.REALS, 1.0, 2.0)),
+    ],
+)
+def test_what_each_declares(loss, expected):
+    assert (loss.target, loss.slope_bound, loss.curvature_bound) == expected
+
+
+NOT_POSITIVE = (0.0, -1.0, math.nan, math.inf, "1", None, True)
+
+
+@pytest.mark.parametrize(
+    ("make", "bad", "name"),
+    [
+        *((Logistic, bad, "cap") for bad in (*NOT_POSITIVE, 1.0 + 1e-15)),
+        *((Huber, bad, "threshold") for bad in NOT_POSITIVE),
+        *((SmoothedHinge, bad, "width") for bad in NOT_POSITIVE),
+        *((Quantile, bad, "level") for bad in (*NOT_POSITIVE, 1.0)),
+        *((EpsilonInsensitive, bad, "margin") for bad in NOT_POSITIVE),
+        *((lambda width: Quantile(0.5, width), bad, "width") for bad in NOT_POSITIVE[1:]),
+    ],
+)
+def test_parameters_are_checked(make, bad, name):
+    with pytest.raises(InputError, match=name):
+        make(bad)
 
 
 class Lying(float):

@@ -97,7 +97,7 @@ class TestStacking:
         norms = row_norms(Silos.from_parts([kind(parts[0])], [np.ones(4)], 3.0).features)
         np.testing.assert_allclose(norms, np.linalg.norm(parts[0], axis=1), rtol=1e-15)
 
-    def test_a_row_above_the_promise_is_refused_and_its_silo_named(self, kind):
+    def test_a_row_above_the_statement_is_refused_and_its_silo_named(self, kind):
         parts, labels = tables()
         parts[1][1] = [0.0, 1.5, 2.0]
         with pytest.raises(InputError, match=r"clinic B has a row that is longer than the declared row_norm 1\."):
@@ -106,7 +106,7 @@ class TestStacking:
             Silos.one_record_each(kind(parts[1]), labels[1], 1.0)
         assert Silos.from_parts([kind(part) for part in parts], labels, 2.5).row_norm == 2.5
 
-    def test_rounding_is_not_a_broken_promise(self, kind):
+    def test_rounding_is_not_a_broken_statement(self, kind):
         edge = np.array([[1.0 + 0.5 * ROW_NORM_SLACK, 0.0]])
         assert Silos.from_parts([kind(edge)], [np.ones(1)], 1.0).n_agents == 1
         with pytest.raises(InputError, match="row_norm"):
@@ -167,54 +167,42 @@ class TestSparse:
         np.testing.assert_array_equal(table.toarray(), before)
 
 
-class TestRefusals:
-    def test_no_silos(self):
-        with pytest.raises(InputError, match="At least one silo"):
-            Silos.from_parts([], [], 1.0)
-        with pytest.raises(InputError, match="At least one silo"):
-            Silos.from_parts([np.eye(2)], [np.ones(2)], 1.0).take(np.array([], dtype=int))
+def parts(tables, labels, row_norm=1.0, **more):
+    return lambda: Silos.from_parts(tables, labels, row_norm, **more)
 
-    def test_missing_label_vectors_and_names(self):
-        with pytest.raises(InputError, match="2 tables and 1 label vectors"):
-            Silos.from_parts([np.eye(2)] * 2, [np.ones(2)], 1.0)
-        with pytest.raises(InputError, match="2 silos and 1 names"):
-            Silos.from_parts([np.eye(2)] * 2, [np.ones(2)] * 2, 1.0, ["only"])
 
-    @pytest.mark.parametrize("row_norm", [0, -1.0, math.nan, math.inf, "1", None, True])
-    def test_row_norms_that_are_no_bound(self, row_norm):
-        with pytest.raises(InputError, match="row_norm"):
-            Silos.from_parts([np.eye(2)], [np.ones(2)], row_norm)
-        with pytest.raises(InputError, match="row_norm"):
-            Silos.one_record_each(np.eye(2), np.ones(2), row_norm)
+EYE, TWO = np.eye(2), np.ones(2)
 
-    @pytest.mark.parametrize("table", [np.ones(3), np.ones((2, 2, 2)), 1.0])
-    def test_features_that_are_no_table(self, table):
-        with pytest.raises(InputError, match=rf"silo 0: features must be a table.*{np.ndim(table)} dimension"):
-            Silos.from_parts([table], [np.ones(3)], 1.0)
 
-    def test_no_columns(self):
-        with pytest.raises(InputError, match="silo 0 has no columns"):
-            Silos.from_parts([np.empty((2, 0))], [np.ones(2)], 1.0)
-
-    @pytest.mark.parametrize("table", [[["a", "b"]], [[1.0, "x"]], [[1.0, None], [{}, 2.0]], [[1.0], [1.0, 2.0]]])
-    def test_features_that_are_no_numbers(self, table):
-        with pytest.raises(InputError, match="silo 0: expected numbers"):
-            Silos.from_parts([table], [np.ones(len(table))], 1.0)
-
-    @pytest.mark.parametrize("labels", [["yes", "no"], [{}, 1.0]])
-    def test_labels_that_are_no_numbers(self, labels):
-        with pytest.raises(InputError, match="silo 0: expected numbers"):
-            Silos.from_parts([np.eye(2)], [labels], 1.0)
-
-    @pytest.mark.parametrize("labels", [np.ones(3), np.ones((2, 1)), 1.0])
-    def test_labels_of_another_shape(self, labels):
-        with pytest.raises(InputError, match=r"silo 0: needs one label per row, 2 in one column; got shape"):
-            Silos.from_parts([np.eye(2)], [labels], 1.0)
-
-    @pytest.mark.parametrize("bad", [math.nan, math.inf])
-    def test_labels_that_are_not_finite(self, bad):
-        with pytest.raises(InputError, match="silo 1: labels hold NaN or infinite"):
-            Silos.from_parts([np.eye(2)] * 2, [np.ones(2), np.array([1.0, bad])], 1.0)
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (parts([], []), "At least one silo"),
+        (lambda: Silos.from_parts([EYE], [TWO], 1.0).take(np.array([], dtype=int)), "At least one silo"),
+        (parts([EYE] * 2, [TWO]), "2 tables and 1 label vectors"),
+        (parts([EYE] * 2, [TWO] * 2, names=["only"]), "2 silos and 1 names"),
+        *((parts([EYE], [TWO], bad), "row_norm") for bad in (0, -1.0, math.nan, math.inf, "1", None, True)),
+        *((lambda bad=bad: Silos.one_record_each(EYE, TWO, bad), "row_norm") for bad in (0, math.nan, math.inf, "1")),
+        *(
+            (parts([table], [np.ones(3)]), f"silo 0: features must be a table.*{np.ndim(table)} dimension")
+            for table in (np.ones(3), np.ones((2, 2, 2)), 1.0)
+        ),
+        (parts([np.empty((2, 0))], [TWO]), "silo 0 has no columns"),
+        *(
+            (parts([table], [np.ones(len(table))]), "silo 0: expected numbers")
+            for table in ([["a", "b"]], [[1.0, "x"]], [[1.0, None], [{}, 2.0]], [[1.0], [1.0, 2.0]])
+        ),
+        *((parts([EYE], [labels]), "silo 0: expected numbers") for labels in (["yes", "no"], [{}, 1.0])),
+        *(
+            (parts([EYE], [labels]), "silo 0: needs one label per row, 2 in one column; got shape")
+            for labels in (np.ones(3), np.ones((2, 1)), 1.0)
+        ),
+        *((parts([EYE] * 2, [TWO, [1.0, bad]]), "silo 1: labels hold NaN or inf") for bad in (math.nan, math.inf)),
+    ],
+)
+def test_refusals(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
 
 
 class TestNominalSizes:
@@ -233,9 +221,9 @@ class TestNominalSizes:
         with pytest.raises(InputError, match="no records"):
             Silos.from_parts(*self.PARTS, row_norm=1.0)
 
-    @pytest.mark.parametrize(("nominal", "words"), [((4, 5), "one nominal number"), ((4, 0, 6), "at least 1")])
-    def test_bad_ones_are_refused(self, nominal, words):
-        with pytest.raises(InputError, match=words):
+    @pytest.mark.parametrize(("nominal", "texts"), [((4, 5), "one nominal number"), ((4, 0, 6), "at least 1")])
+    def test_bad_ones_are_refused(self, nominal, texts):
+        with pytest.raises(InputError, match=texts):
             self.silos(nominal)
 
     @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
@@ -271,3 +259,15 @@ def test_no_constructor_takes_rows_that_are_longer_than_declared(store):
     for bad in (math.inf, math.nan, 0.0):
         with pytest.raises(InputError, match="row_norm must be"):
             replace(silos, row_norm=bad)
+
+
+def test_which_way_sums_are_made_follows_from_public_numbers_and_stays_with_an_agent(monkeypatch):
+    """Neighbours must be added up the same way: the two ways round differently (C7)."""
+    monkeypatch.setattr("dpadmm.problems.silos.SMALL", 10)
+    rows, labels = np.eye(2)[[0, 1] * 4] / 2, np.ones(8)
+    few, many = (Silos.from_parts([rows] * number, [labels] * number, 1.0) for number in (1, 2))
+    assert few.is_small
+    assert not many.is_small
+    assert not many.take(np.array([1])).is_small
+    assert not few.with_nominal([11]).is_small
+    assert many.with_nominal([4, 5]).is_small

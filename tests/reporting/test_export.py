@@ -151,8 +151,8 @@ def test_the_pipeline_needs_no_dpadmm(base, tmp_path):
     cells = CellRules(missing="fill", unlisted="zero")
     joblib.dump(model.to_sklearn(cells=cells), tmp_path / "p.joblib")
     rows.to_pickle(tmp_path / "rows.pickle")
-    words = [sys.executable, "-c", BLOCKED, *(str(tmp_path / name) for name in ("p.joblib", "rows.pickle", "out.npy"))]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    texts = [sys.executable, "-c", BLOCKED, *(str(tmp_path / name) for name in ("p.joblib", "rows.pickle", "out.npy"))]
+    done = subprocess.run(texts, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     agree(np.load(tmp_path / "out.npy"), model.predict_proba(rows, cells=cells))
 
@@ -170,7 +170,7 @@ def test_cells_that_are_not_allowed_are_refused(base):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("texts", "message"),
     [
         ({"missing": "blank"}, "every row"),
         ({"unlisted": "blank"}, "every row"),
@@ -178,9 +178,9 @@ def test_cells_that_are_not_allowed_are_refused(base):
         ({"unlisted": "zero"}, "Add missing='fill'"),
     ],
 )
-def test_policies_that_it_cannot_have_are_refused(base, words, message):
+def test_policies_that_it_cannot_have_are_refused(base, texts, message):
     with pytest.raises(InputError, match=message):
-        of_table(base, "logistic").to_sklearn(cells=CellRules(**words))
+        of_table(base, "logistic").to_sklearn(cells=CellRules(**texts))
 
 
 def test_a_cap_that_ties_scores_is_refused(base):
@@ -245,5 +245,5 @@ def test_the_reader_knows_arrays_and_more_classes(base, read, classes):
     agree([read(plain, dict(zip(names, row, strict=True))) for row in X.tolist()], model.predict(X))
     assert plain["epsilon"] == model.guarantee.epsilon
     for origin in Origin:  # who reads the file alone must see that a simulation protects nobody
-        told = replace(model, guarantee=replace(model.guarantee, origin=origin)).to_plain_json()
-        assert json.loads(told)["is_private_release"] is (origin is Origin.SECURE)
+        reported = replace(model, guarantee=replace(model.guarantee, origin=origin)).to_plain_json()
+        assert json.loads(reported)["is_private_release"] is (origin is Origin.SECURE)

@@ -35,7 +35,7 @@ def test_an_infinite_epsilon_is_a_number(model, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["m.json", "m.npz"])
-def test_a_paid_model_is_not_lost_to_a_word_that_is_no_text(model, tmp_path, name):
+def test_a_paid_model_is_not_lost_to_a_term_that_is_no_text(model, tmp_path, name):
     strange = replace(model, title="north \udcff")
     assert ReleasedModel.load(strange.save(tmp_path / name)) == strange
 
@@ -139,9 +139,9 @@ def test_a_document_with_other_types_is_refused_even_with_a_right_digest(model_d
         key = data.draw(st.sampled_from(sorted(node)) if isinstance(node, dict) else st.integers(0, len(node) - 1))
         node = parent[key]
     parent[key] = {"strange": 1} if not isinstance(node, dict) else "strange"
-    content = files.signed(document)
+    content = files.sign_facts(document)
     try:
-        loaded = decode(ReleasedModel, files.checked_facts(Path("m.json"), content), "m.json")
+        loaded = decode(ReleasedModel, files.check_facts(Path("m.json"), content), "m.json")
     except InputError:
         return
     pytest.fail(f"accepted a strange value: {loaded}")
@@ -164,7 +164,7 @@ def test_coefficients_must_fit_the_schema(model, tmp_path):
     with pytest.raises(InputError, match="1 coefficients for 4 features"):
         replace(model, coefficients=(1.0,))
     place = tmp_path / "m.json"
-    place.write_bytes(files.signed(encode(model) | {"coefficients": [1.0]}))
+    place.write_bytes(files.sign_facts(encode(model) | {"coefficients": [1.0]}))
     with pytest.raises(InputError, match=r"m\.json.*1 coefficients for 4 features"):
         ReleasedModel.load(place)
 

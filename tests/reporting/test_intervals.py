@@ -18,7 +18,7 @@ from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.inference.intervals import contrasts, estimate, interval_rows
-from dpadmm.queries.curvature import CurvatureFacts, ReleasedCurvature, packed
+from dpadmm.queries.curvature import CurvatureFacts, ReleasedCurvature, pack
 
 N = 6000
 SCHEMA = Schema(
@@ -176,12 +176,12 @@ class TestUnits:
 
     def test_scores_are_those_of_the_table(self):
         """For rows that are not shortened: coefficients times numbers, plus the category's, plus the intercept."""
-        told = contrasts(SCHEMA.columns, self.ENCODING)
+        reported = contrasts(SCHEMA.columns, self.ENCODING)
         rng = np.random.default_rng(2)
         w = rng.standard_normal(self.ENCODING.dimension)
-        coefs = dict(zip(told.names, told.rows @ w, strict=True))
+        coefs = dict(zip(reported.names, reported.rows @ w, strict=True))
         assert list(coefs) == ["age", "town=B", "town=C", "dose", "(intercept)"]
-        assert told.against == (None, "A", "A", None, None)
+        assert reported.against == (None, "A", "A", None, None)
         slopes, intercept = self.ENCODING.decode(w)
         for town, place in (("A", 1), ("B", 2), ("C", 3)):
             raw = np.array([40.0, 0, 0, 0, 3.0])
@@ -190,17 +190,17 @@ class TestUnits:
             assert said == pytest.approx(raw @ slopes + intercept)
 
     def test_directions_that_no_row_has_are_left_out(self):
-        told = contrasts(SCHEMA.columns, self.ENCODING)
-        assert told.basis.shape == (6, 5)
+        reported = contrasts(SCHEMA.columns, self.ENCODING)
+        assert reported.basis.shape == (6, 5)
         rows = encoded_rows(self.ENCODING)
-        np.testing.assert_allclose(rows - rows @ told.basis @ told.basis.T, 0, atol=1e-12)
-        np.testing.assert_allclose(told.rows - told.rows @ told.basis @ told.basis.T, 0, atol=1e-12)
+        np.testing.assert_allclose(rows - rows @ reported.basis @ reported.basis.T, 0, atol=1e-12)
+        np.testing.assert_allclose(reported.rows - reported.rows @ reported.basis @ reported.basis.T, 0, atol=1e-12)
 
     def test_without_an_intercept_or_categories(self):
         plain = RowEncoding.of_numbers(2, row_norm=3.0, has_intercept=False)
-        told = contrasts((Numeric("a", -1, 1), Numeric("b", -1, 1)), plain)
-        assert told.names == ("a", "b")
-        np.testing.assert_array_equal(told.basis, np.eye(2))
+        reported = contrasts((Numeric("a", -1, 1), Numeric("b", -1, 1)), plain)
+        assert reported.names == ("a", "b")
+        np.testing.assert_array_equal(reported.basis, np.eye(2))
 
 
 def encoded_rows(encoding):
@@ -233,14 +233,14 @@ class TestModel:
     def test_the_figure_counts_all_of_it(self, fitted):
         model = fitted.released_
         assert model.guarantee.epsilon == pytest.approx(50.0, rel=1e-6)
-        assert any(words.startswith("C14") for words in model.guarantee.theorems)
+        assert any(texts.startswith("C14") for texts in model.guarantee.theorems)
         assert 0 < model.curvature.epsilon < 50
         assert f"alone costs epsilon {model.curvature.epsilon:.3g}" in model.statement
 
     def test_text_frame_and_levels(self, fitted):
         found = fitted.summary()
         text = str(found)
-        for words in (
+        for texts in (
             "coef",
             "std err",
             "P>|z|",
@@ -250,7 +250,7 @@ class TestModel:
             "ordinary logistic",
             "clipped",
         ):
-            assert words in text
+            assert texts in text
         assert max(map(len, text.splitlines())) <= 110
         frame = found.frame()
         assert list(frame.columns) == ["coef", "std err", "z", "P>|z|", "[0.025", "0.975]"]
@@ -283,7 +283,7 @@ class TestModel:
         kept = fitted.released_.curvature
         with pytest.raises(InputError, match="damaged"):
             replace(kept, matrix=kept.matrix[:-1])
-        short = replace(kept, point=kept.point[:-1], gradient=kept.gradient[:-1], matrix=tuple(packed(np.eye(5))))
+        short = replace(kept, point=kept.point[:-1], gradient=kept.gradient[:-1], matrix=tuple(pack(np.eye(5))))
         with pytest.raises(InputError, match="damaged"):
             replace(fitted.released_, curvature=short)
 
@@ -329,19 +329,19 @@ class _Three:
     name, classes, is_real = "kind", ("a", "b", "c"), False
 
 
-def test_rows_are_told_in_order():
+def test_rows_are_shown_in_order():
     found = estimate(facts(d=6), contrasts(SCHEMA.columns, TestUnits.ENCODING).basis)
     rows = interval_rows(found, contrasts(SCHEMA.columns, TestUnits.ENCODING), 0.95)
     assert [row.title for row in rows][1] == "town=B (against A)"
 
 
-def test_ranges_narrower_than_the_public_bounds_are_told(fitted):
+def test_ranges_narrower_than_the_public_bounds_are_shown(fitted):
     """Of ages with a tenth of their scale only those near the centre count: a row's length allows no more."""
     kept = fitted.released_
     encoding = replace(kept.encoding, scale=(kept.encoding.scale[0] / 10, *kept.encoding.scale[1:]))
     row = encoding.encode(np.array([[99.0, 1.0, 0.0, 0.0, encoding.centre[-1]]]))[0]
     seen = row[0] * encoding.radius / encoding.share * encoding.scale[0] + encoding.centre[0]
-    told = replace(kept, encoding=encoding).summary().estimand
-    low, high = told.split("these ranges count: age ")[1].rstrip(".").split(",")[0].split(" to ")
+    reported = replace(kept, encoding=encoding).summary().estimand
+    low, high = reported.split("these ranges count: age ")[1].rstrip(".").split(",")[0].split(" to ")
     assert 0 < float(low) < encoding.centre[0] < float(high) < 100
     assert seen == pytest.approx(float(high), abs=0.02 * (float(high) - float(low)))

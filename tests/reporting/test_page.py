@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from tests.page_facts import facts_of, text_of
 
-from dpadmm.core.model import Accountability, Collusion, DataLocation, ProfileCost
+from dpadmm.core.model import Collusion, DataLocation, ProcessingDetails, ProfileCost
 from dpadmm.models.measurement import Basis, OtherFigure
-from dpadmm.models.statement import best_guess, merged
+from dpadmm.models.statement import best_guess, merge_numbers
 from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
 from dpadmm.planner.utility import UtilityPoint
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
@@ -180,7 +180,11 @@ def test_the_first_page_of_the_site_states_the_best_guesses_of_the_report():
 
 
 def test_assumptions_with_braces_and_no_numbers_stay_as_they_are():
-    assert merged(("x in {0, 1}", "plain", "1e-3 and {} 2e-4")) == ("x in {0, 1}", "plain", "0.001 and {} 0.0002")
+    assert merge_numbers(("x in {0, 1}", "plain", "1e-3 and {} 2e-4")) == (
+        "x in {0, 1}",
+        "plain",
+        "0.001 and {} 0.0002",
+    )
 
 
 def verdicts(protection, **others):
@@ -236,7 +240,7 @@ def test_guarantees_of_sums_survive_a_file(model, tmp_path):
 
 def test_a_model_keeps_what_its_reports_show(model, tmp_path):
     """What was given once is in every later report, and can be replaced in one."""
-    about = Accountability(purpose="asthma", contact="the officer")
+    about = ProcessingDetails(purpose="asthma", contact="the officer")
     signal = SignalForecast("stated", non_private=0.8, simulated=0.8, low=0.6, high=0.7, learned=0.25)
     points = tuple(UtilityPoint(e, "p-admm", Forecast(ScoreKind.AUC, (signal,), 24), False) for e in (0.5, 1.0))
     kept = replace(model, about=about, budgets=points)

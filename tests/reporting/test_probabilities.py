@@ -13,7 +13,7 @@ from dpadmm.data.columns import ArrayLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import Schema, numbered_names
 from dpadmm.errors import InputError
-from dpadmm.models.files import signed
+from dpadmm.models.files import sign_facts
 from dpadmm.models.predict import probabilities_from_scores
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 
@@ -99,6 +99,6 @@ def test_a_loss_that_does_not_fit_the_label_is_refused(model, classes, loss):
     ],
 )
 def test_a_file_with_another_loss_is_refused(model, tmp_path, loss):
-    (tmp_path / "m.json").write_bytes(signed(encode(model) | {"loss": loss}))
+    (tmp_path / "m.json").write_bytes(sign_facts(encode(model) | {"loss": loss}))
     with pytest.raises(InputError, match=r"m\.json\.loss"):
         ReleasedModel.load(tmp_path / "m.json")

@@ -177,8 +177,8 @@ def test_predictions_by_a_schema_are_the_same_after_loading(model, tmp_path):
 
 def test_the_statement_and_the_page_say_the_same(model, tmp_path):
     said = model.statement
-    for words in ("epsilon 1 at delta 1e-05", "from the eavesdropper", "C1 + C8; certified"):
-        assert words in said
+    for texts in ("epsilon 1 at delta 1e-05", "from the eavesdropper", "C1 + C8; certified"):
+        assert texts in said
     assert "NOT a private release" not in said
     page = model.report(tmp_path / "page.html", name="m.json")
     assert (tmp_path / "page.html").read_text() == page
@@ -214,6 +214,6 @@ def test_plain_columns_with_other_types_are_refused_even_with_a_right_digest(mod
     made = encode(plain(model, BOUNDED, SICK, (1.0, 1.0, 0.0)))
     changes = ({"names": "ab"}, {"centre": [0.0]}, {"norm_bound": "x"}, {"label": {"name": "a"}}, {"more": 1})
     for change in changes:
-        (tmp_path / "m.json").write_bytes(files.signed(made | {"schema": made["schema"] | change}))
+        (tmp_path / "m.json").write_bytes(files.sign_facts(made | {"schema": made["schema"] | change}))
         with pytest.raises(InputError, match=r"m\.json"):
             ReleasedModel.load(tmp_path / "m.json")

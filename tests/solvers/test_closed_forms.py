@@ -223,10 +223,10 @@ def test_points_are_written_where_they_are_wanted(functions, replicas):
     sub = subproblem(functions, replicas=replicas, spread=10.0)
     solver = prepare(functions, weights_of(functions))
     expected = solver.solve(sub)
-    room = np.empty_like(sub.lin)
-    found = solver.solve(replace(sub, out=room))
-    assert found.point is room
-    np.testing.assert_array_equal(room, expected.point)
+    headroom = np.empty_like(sub.lin)
+    found = solver.solve(replace(sub, out=headroom))
+    assert found.point is headroom
+    np.testing.assert_array_equal(headroom, expected.point)
     for name in ("centre", "lin"):
         over = replace(sub, **{name: getattr(sub, name).copy()})
         found = solver.solve(replace(over, out=getattr(over, name)))

@@ -20,9 +20,8 @@ from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import RUN, Silos
 from dpadmm.solvers import columns as module
 from dpadmm.solvers.columns import MajoriserSolver
-from dpadmm.solvers.kernels import newton_steps
 from dpadmm.solvers.newton import NewtonColumns
-from dpadmm.solvers.solver import Subproblem, prepare
+from dpadmm.solvers.solver import Subproblem
 
 STORES = (np.asarray, sparse.csr_array, centred)
 HARD_LOSSES = (
@@ -78,6 +77,21 @@ class TestMajoriserSolver(SolverContract):
         sub = subproblem(functions)
         ours = MajoriserSolver(functions, weights_of(functions), 1e-11).solve(sub)
         np.testing.assert_allclose(ours.point, self.make(functions).solve(sub).point, rtol=0, atol=1e-10)
+
+
+class TestFewRows(TestMajoriserSolver):
+    """The same by NumPy: no compiled code is loaded for it."""
+
+    is_small = True
+
+    def test_passes_are_counted_for_the_slowest_column(self):
+        """A start that is known needs no pass at all, dense or sparse."""
+        solver, sub = self.make(self.cases[0]), columns(subproblem(self.cases[0]), [1])
+        found = solver.solve(sub)
+        again = solver.solve(Subproblem(sub.lin, sub.centre, sub.pull, found.point))
+        assert (found.passes > 1).all()
+        np.testing.assert_array_equal(again.passes, 0)
+        np.testing.assert_array_equal(again.gradient_norm, found.gradient_norm)
 
 
 def others(silos):
@@ -238,26 +252,3 @@ def test_more_rows_than_one_block():
         sub = subproblem(functions, replicas=2)
         solution = MajoriserSolver(functions, np.ones(2), 1e-11).solve(sub)
         assert (residual_norms(functions, np.ones(2), sub, solution.point) <= 1.01e-11).all()
-
-
-class TestCompiledNewton:
-    """A column alone on few dense rows; that it finds the batch's point is part of the contract."""
-
-    def test_few_passes(self):
-        functions = TestMajoriserSolver.cases[0]
-        solver, sub = prepare(functions, weights_of(functions), 1e-12), subproblem(functions)
-        alone = solver.solve(columns(sub, [0])).passes
-        assert (alone < solver.solve(columns(sub, [0, 0])).passes).all()
-
-    def test_where_full_steps_fail_the_batch_solver_goes_on(self):
-        """Newton's full steps jump over the narrow bend of a hinge, to and fro."""
-        rows = np.array([[1.0], [-0.9]])
-        functions = EmpiricalRisk(Silos.from_parts([rows], [np.ones(2)], row_norm=1.0), SmoothedHinge(1e-4))
-        solver = prepare(functions, np.ones(1), 1e-9)
-        sub = Subproblem(np.zeros((1, 1, 1)), np.full((1, 1, 1), 0.3), np.array([1e-2]), np.zeros((1, 1, 1)))
-        x = np.zeros(1)
-        data = (functions.rows, functions.shifts, np.empty(0), 0.5, 1e-2, np.array([-3e-3]))
-        assert not newton_steps(*data, functions.loss.form.numbers, False, 1e-9, 12, x)[0] <= 1e-9
-        found = solver.solve(sub)
-        assert found.gradient_norm.max() <= 1e-9
-        np.testing.assert_allclose(found.point, solver.solve(columns(sub, [0, 0])).point[:, :, :1], atol=1e-6)

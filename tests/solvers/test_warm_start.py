@@ -6,6 +6,7 @@ from tests.contracts.solver_contract import columns, residual_norms, risk, seate
 
 from dpadmm.errors import SolverError
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
+from dpadmm.problems.silos import Silos
 from dpadmm.solvers import columns as module
 from dpadmm.solvers.columns import MajoriserSolver, _Columns
 from dpadmm.solvers.solver import Subproblem
@@ -59,8 +60,10 @@ def same(solver, sub, saved):
 @pytest.mark.parametrize("replicas", [1, 3, 21])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("is_centred", [False, True])
-def test_a_warm_solve_is_the_fresh_one_less_a_pass(loss, replicas, is_centred):
+@pytest.mark.parametrize("is_small", [False, True])
+def test_a_warm_solve_is_the_fresh_one_less_a_pass(loss, replicas, is_centred, is_small, monkeypatch):
     """Rounds with new forces, each from where the last one ended; columns retire at different times."""
+    monkeypatch.setattr(Silos, "is_small", property(lambda silos: is_small))
     functions, solver = made(loss, is_centred=is_centred)
     point = solver.solve(subproblem(functions, replicas=replicas)).point
     for seed in (2, 3, 4):

@@ -83,12 +83,12 @@ def test_a_refusal_does_not_depend_on_the_record():
     prepare(silent, np.ones(1), 1e-10).solve(subproblem)
     with pytest.raises(SolverError, match="missed"):
         prepare(loud, np.ones(1), 1e-10).solve(subproblem)
-    told = []
+    reported = []
     for risk in (silent, loud):
         with pytest.raises(SolverError) as refusal:
             prepare_release(risk, np.ones(1), 1e-10).solve(subproblem)
-        told.append(str(refusal.value))
-    assert told[0] == told[1]
+        reported.append(str(refusal.value))
+    assert reported[0] == reported[1]
 
 
 def test_nothing_is_solved_before_a_refusal():

@@ -21,7 +21,7 @@ def loaded(name: str, folder: Path = HERE):
 
 
 federations = loaded("conftest", FEDERATIONS)
-worlds, template, world, calm = federations.worlds, federations.template, federations.world, federations.calm
+setups, template, world, calm = federations.setups, federations.template, federations.world, federations.calm
 
 
 @pytest.fixture(scope="session")

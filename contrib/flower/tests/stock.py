@@ -69,25 +69,25 @@ class Stock:
             text = text.replace(old, new)
         return text.replace("/srv", str(self.place)).replace("clinic", name)
 
-    def words(self, command: str, name: str = "clinic") -> list[str]:
+    def args(self, command: str, name: str = "clinic") -> list[str]:
         return shlex.split(self.here(command, name))
 
     def log(self, name: str) -> str:
         return (self.place / f"{name}.log").read_text(errors="replace")
 
-    def start(self, log: str, *words: str) -> None:
+    def start(self, log: str, *args: str) -> None:
         """Start a command; it writes to a log of its own."""
         with (self.place / f"{log}.log").open("ab") as file:
             self.started[log] = subprocess.Popen(
-                words, cwd=self.place, env=self.environment, stdout=file, stderr=file, start_new_session=True
+                args, cwd=self.place, env=self.environment, stdout=file, stderr=file, start_new_session=True
             )
 
-    def run(self, *words: str) -> str:
+    def run(self, *args: str) -> str:
         """Run a command to its end; it must succeed."""
         done = subprocess.run(
-            words, cwd=self.place, env=self.environment, capture_output=True, text=True, timeout=SECONDS
+            args, cwd=self.place, env=self.environment, capture_output=True, text=True, timeout=SECONDS
         )
-        assert done.returncode == 0, f"{shlex.join(words)}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        assert done.returncode == 0, f"{shlex.join(args)}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
         return done.stdout
 
     def wait(self, log: str, text: str) -> None:
@@ -103,14 +103,14 @@ class Stock:
             os.killpg(self.started[log].pid, signal.SIGKILL)
         self.started.pop(log).wait()
 
-    def superlink(self, *words: str) -> None:
+    def superlink(self, *args: str) -> None:
         """Start a SuperLink."""
-        self.start("superlink", *words)
+        self.start("superlink", *args)
         self.wait("superlink", "Uvicorn running")
 
-    def supernode(self, log: str, *words: str) -> None:
+    def supernode(self, log: str, *args: str) -> None:
         """Start a SuperNode; several on one machine need ports of their own."""
-        self.start(log, *words, "--port", str(free_port()))
+        self.start(log, *args, "--port", str(free_port()))
         self.wait(log, "SuperNode ID")
 
 

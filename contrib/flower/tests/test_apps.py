@@ -88,7 +88,7 @@ def test_the_owner_reads_why_a_machine_has_failed(nodes, monkeypatch, caplog, ki
 
 
 @pytest.mark.parametrize(
-    ("config", "words"),
+    ("config", "args"),
     [
         ({}, "names no silo"),
         ({"silo": 3}, "names no silo"),
@@ -96,10 +96,10 @@ def test_the_owner_reads_why_a_machine_has_failed(nodes, monkeypatch, caplog, ki
     ],
     ids=["none", "a number", "elsewhere"],
 )
-def test_a_supernode_that_names_no_silo(nodes, caplog, config, words):
+def test_a_supernode_that_names_no_silo(nodes, caplog, config, args):
     nodes.contexts[100].node_config = config
     assert refused(asked(nodes, b"x" * 100))
-    assert words in caplog.text
+    assert args in caplog.text
 
 
 @pytest.mark.parametrize("record", [{}, {"envelope": "text"}], ids=["nothing", "text"])
@@ -174,7 +174,7 @@ def test_a_coordinator_that_is_served_already(nodes, world, place):
         server.app(nodes, configured(world))
 
 
-def test_why_a_run_has_stopped_is_told_to_flower_and_written_down_and_it_goes_on(nodes, world, place, calm):
+def test_why_a_run_has_stopped_is_shown_to_flower_and_written_down_and_it_goes_on(nodes, world, place, calm):
     policy = world.first.files.policy
     rules = policy.read_text()
     policy.write_text(rules.replace("least_noise = 0.0", "least_noise = 1e9"))

@@ -21,13 +21,13 @@ OPEN = ("flower-superlink", "--insecure", "--disable-runtime-dependency-installa
 
 
 @pytest.fixture
-def federated(worlds, tmp_path):
+def federated(setups, tmp_path):
     """Return what makes a federation with a round 0 under `tmp_path`, ready to run, and its model in memory."""
 
     def make(names, rounds):
-        tables = dict(zip(names, worlds.tables((40, 30, 50)).values(), strict=False))
-        build = p_admm_terms(worlds.SCHEMA, rounds, 1.0, clip_radius=0.6, profile_share=0.2)
-        made = prepare_rehearsal(tmp_path, tables, worlds.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
+        tables = dict(zip(names, setups.tables((40, 30, 50)).values(), strict=False))
+        build = p_admm_terms(setups.SCHEMA, rounds, 1.0, clip_radius=0.6, profile_share=0.2)
+        made = prepare_rehearsal(tmp_path, tables, setups.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
         copy = shutil.copytree(tmp_path, tmp_path / "copy")
         silos = {name: Silo(copy / name) for name in names}
         with closing(open_run(type(made.coordinator)(copy / "coordinator"), made.agreement)) as run:
@@ -59,14 +59,14 @@ def test_the_page_over_tls_with_registered_supernodes(stocks, stock, federated):
     federation, calm = federated(names, 1)
     stocks.write_certificates(stock.place)
     stock.configure()
-    stock.superlink(*stock.words(stocks.page_command("flower-superlink")))
+    stock.superlink(*stock.args(stocks.page_command("flower-superlink")))
     for name in names:
         stocks.write_node_key(stock.place, name)
-        stock.run(*stock.words(stocks.page_command("flwr supernode register"), name))
-        stock.supernode(name, *stock.words(stocks.page_command("flower-supernode"), name))
-    stock.run(*stock.words(stocks.page_command("flwr run")))
+        stock.run(*stock.args(stocks.page_command("flwr supernode register"), name))
+        stock.supernode(name, *stock.args(stocks.page_command("flower-supernode"), name))
+    stock.run(*stock.args(stocks.page_command("flwr run")))
     assert estimates(federation) == calm
-    said = stock.run(*stock.words(stocks.page_command("dpadmm federate")))
+    said = stock.run(*stock.args(stocks.page_command("dpadmm federate")))
     assert "Done after 1 rounds" in said
     assert "<svg" in (stock.place / "report.html").read_text()
     assert len(ReleasedModel.load(stock.place / "model.json").coefficients) == federation.agreement.dimension

@@ -82,7 +82,7 @@ def test_a_silo_that_flower_does_not_know_any_more_is_looked_for(nodes, world):
     assert carried._nodes[key] != first
 
 
-def test_a_stranger_with_a_participants_words_is_nobody(nodes, world, monkeypatch):
+def test_a_stranger_with_a_participants_texts_is_nobody(nodes, world, monkeypatch):
     """Its answer is signed by none of the keys, or by the silo that it repeats: whose answer that is stays so."""
     carried = transport_to(nodes, world)
     monkeypatch.setattr(carried, "keys", tuple(world.keys[1:]))

@@ -70,8 +70,8 @@ GROUP = "(eps, delta), replace-one (its add-remove accounting, twice)"
 ADDED = "(eps, delta), add-remove"
 
 
-def _ours(name: str, table: View, guarantee: str, *, has_silos: bool, **words: Any) -> Contender:
-    settings = {"words": words, "has_silos": has_silos}
+def _ours(name: str, table: View, guarantee: str, *, has_silos: bool, **options: Any) -> Contender:
+    settings = {"words": options, "has_silos": has_silos}
     return Contender(name, "**dpadmm**", "dpadmm_defaults", table, Kind.OURS, guarantee, settings, Scaling.OWN)
 
 

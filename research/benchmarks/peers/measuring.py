@@ -100,12 +100,12 @@ class Bench:
         np.savez(path, features=data.features(), labels=data.positive, silo=data.silo_numbers(), **train)
         return path
 
-    def _follow(self, contender: Contender, data: Loaded, cells: Sequence[Cell], words: Sequence[str]) -> None:
+    def _follow(self, contender: Contender, data: Loaded, cells: Sequence[Cell], texts: Sequence[str]) -> None:
         """Run the process and score its answers as they come."""
-        python, place, done = python_of(self.folder, contender.environment), Path(words[-1]), 0
+        python, place, done = python_of(self.folder, contender.environment), Path(texts[-1]), 0
         errors = place / "errors.txt"
         with errors.open("w") as complaints, subprocess.Popen(
-            [str(python), str(WORKERS / f"{contender.worker}.py"), *words], stdout=subprocess.PIPE, stderr=complaints,
+            [str(python), str(WORKERS / f"{contender.worker}.py"), *texts], stdout=subprocess.PIPE, stderr=complaints,
             text=True, env=_surroundings(contender, place),
         ) as process:  # fmt: skip
             assert process.stdout is not None

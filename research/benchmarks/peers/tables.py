@@ -89,7 +89,7 @@ def lead(ours: Figure, theirs: Figure) -> float:
     return better / error if error > 0 else math.copysign(math.inf, better)
 
 
-def word_for(ours: Figure, theirs: Figure) -> str:
+def name_for(ours: Figure, theirs: Figure) -> str:
     """Say whether ours is ahead, level or behind."""
     found = lead(ours, theirs)
     return "ahead" if found > TIE else "**behind**" if found < -TIE else "level"
@@ -165,28 +165,28 @@ def _beside(board: Board, own: Figure, among: Sequence[Contender], name: str, ep
     if found is None:
         return "-"
     title = found[0].title.split(",")[0].removesuffix(" LogisticRegression").removesuffix(" DP-SGD")
-    word = word_for(own, found[1])
-    lower = ", theirs lower" if word == "level" and found[1].mean < own.mean else ""
-    return f"{said(found[1])} {title}: {word}{lower}"
+    term = name_for(own, found[1])
+    lower = ", theirs lower" if term == "level" and found[1].mean < own.mean else ""
+    return f"{said(found[1])} {title}: {term}{lower}"
 
 
 def tally(board: Board, among: Sequence[Contender], view: View) -> tuple[str, list[str]]:
     """Return how often ours is ahead of the best of these, level and behind, and in words where it is behind."""
-    words, behind = [], []
+    texts, behind = [], []
     for name in board.sets:
         for epsilon in board.bench.epsilons:
             own, found = board.ours(view, name, epsilon), board.best(among, name, epsilon)
             if own is None or found is None:
                 continue
-            words.append(word_for(own, found[1]))
+            texts.append(name_for(own, found[1]))
             if own.mean > found[1].mean:
-                verdict = "" if words[-1] != "level" else ", within two standard errors"
+                verdict = "" if texts[-1] != "level" else ", within two standard errors"
                 behind.append(
                     f"{load(name).title}, eps {epsilon:g}: {said(own)} against {said(found[1])} "
                     f"({found[0].title.removesuffix(', tuned †')}{verdict})"
                 )
-    total = len(words)
-    counts = {word: words.count(word) for word in ("ahead", "level", "**behind**")}
+    total = len(texts)
+    counts = {term: texts.count(term) for term in ("ahead", "level", "**behind**")}
     text = f"ahead in {counts['ahead']} of {total}, level in {counts['level']}, behind in {counts['**behind**']}"
     return text, behind
 

@@ -24,8 +24,8 @@ def gdp_delta(m, epsilon):
 
 
 def test_p_admm_golden_sensitivity_and_exact_epsilon(cli):
-    words = "account p-admm --records 6331 --degree 2 --eta 1e-3 --mu 2e-4 --rounds 40 --noise-std 5 --delta 1e-5"
-    said = cli.ask(*words.split())["certified"]
+    args = "account p-admm --records 6331 --degree 2 --eta 1e-3 --mu 2e-4 --rounds 40 --noise-std 5 --delta 1e-5"
+    said = cli.ask(*args.split())["certified"]
     (sensitivity,) = said["sensitivities"]
     assert sensitivity["bounds"] == pytest.approx([2 / (6331 * 0.0042)] * 40, rel=1e-14)
     assert gdp_delta(math.sqrt(40) * 2 / (6331 * 0.0042) / 5, said["epsilon"]) == pytest.approx(1e-5, rel=1e-6)
@@ -37,7 +37,7 @@ def test_p_admm_golden_sensitivity_and_exact_epsilon(cli):
 def test_consensus_golden_sensitivities(cli):
     row = json.loads(GOLDEN.read_text())["rows"][0]
     case = cli.cases["consensus"]
-    said = cli.ask("account", *case.words[:-1], "60", "--noise-rate", "10")
+    said = cli.ask("account", *case.args[:-1], "60", "--noise-rate", "10")
     bounds = said["certified"]["sensitivities"][0]["bounds"]
     assert [bounds[k] for k in (0, 1, 9, 59)] == pytest.approx(
         [row["dz_first"], row["dz_second"], row["dz_tenth"], row["dz_60"]], rel=1e-12
@@ -52,14 +52,14 @@ def test_consensus_golden_sensitivities(cli):
 
 
 def test_objective_perturbation_by_hand(cli):
-    dvp = cli.ask("account", *cli.cases["dvp"].words, "--noise-rate", "5")
+    dvp = cli.ask("account", *cli.cases["dvp"].args, "--noise-rate", "5")
     t = 0.25 / (1000 * (0.01 + 2 * 0.05 * 2))
     assert dvp["certified"]["epsilon"] == pytest.approx(20 * (5 * 2 / 1000 + math.log1p(t)), rel=1e-12)
     assert dvp["claimed"][0]["epsilon"] == pytest.approx(20 * (2 / 1000) * (1.4 * 0.25 / 0.21 + 5), rel=1e-12)
     assert dvp["claimed"][0]["provenance"] == "reconstructed"
-    logistic = cli.ask("account", *cli.cases["dvp-logistic"].words, "--noise-rate", "50")
+    logistic = cli.ask("account", *cli.cases["dvp-logistic"].args, "--noise-rate", "50")
     assert logistic["certified"]["epsilon"] == pytest.approx(2 * 20 * 50 * 2 / 1000, rel=1e-12)
-    odd = cli.ask("account", *cli.cases["r-admm"].words, "--noise-rate", "5")
+    odd = cli.ask("account", *cli.cases["r-admm"].args, "--noise-rate", "5")
     assert odd["noise"]["rounds"] == list(range(1, 22, 2))
     assert odd["certified"]["epsilon"] == pytest.approx(11 * (5 * 2 / 1000 + math.log1p(t)), rel=1e-12)
 
@@ -71,18 +71,18 @@ def test_m_admm_noise_is_inside_the_penalty(cli):
 
 
 def test_fixed_point_by_hand(cli):
-    said = cli.ask("account", *cli.cases["fp-federated"].words, "--noise-std", "20", "--delta", "1e-5")
+    said = cli.ask("account", *cli.cases["fp-federated"].args, "--noise-std", "20", "--delta", "1e-5")
     m = math.sqrt(9) * (4 * 0.5 * 1) / 20  # 2 D_x = 4 gamma L, nine participations
     assert gdp_delta(m, said["certified"]["epsilon"]) == pytest.approx(1e-5, rel=1e-6)
     assert [claim["theorem"] for claim in said["claimed"]] == ["Theorem 3 (central)", "Theorem 10", "Theorem 3 (local)"]
     slope = 8 * 9 * (0.5 / 20) ** 2
     assert said["claimed"][2]["epsilon"] == pytest.approx(slope + 2 * math.sqrt(slope * math.log(1e5)), rel=1e-9)
-    whole = cli.ask("account", *cli.cases["fp-federated"].words[:-2], "--noise-std", "20", "--delta", "1e-5")
+    whole = cli.ask("account", *cli.cases["fp-federated"].args[:-2], "--noise-std", "20", "--delta", "1e-5")
     assert len(whole["noise"]["levels"]) == 50  # without a drawn schedule a user may be in every round
 
 
 def test_sampling_against_dp_accounting(cli):
-    said = cli.ask("account", *cli.cases["dp-sgd"].words, "--noise-std", "0.01", "--delta", "1e-5")
+    said = cli.ask("account", *cli.cases["dp-sgd"].args, "--noise-std", "0.01", "--delta", "1e-5")
     accountant = PLDAccountant(NeighboringRelation.REPLACE_ONE)
     step = dp_event.PoissonSampledDpEvent(50 / 2000, dp_event.GaussianDpEvent(0.01 / (0.5 / 50)))
     accountant.compose(dp_event.SelfComposedDpEvent(step, 100))
@@ -90,10 +90,10 @@ def test_sampling_against_dp_accounting(cli):
 
 
 def test_ps_admm_with_one_inner_step_is_a_plain_gaussian(cli):
-    words = "account ps-admm --records 2000 --rounds 16 --inner-steps 1 --noise-std 0.01 --delta 1e-5"
-    said = cli.ask(*words.split())
+    args = "account ps-admm --records 2000 --rounds 16 --inner-steps 1 --noise-std 0.01 --delta 1e-5"
+    said = cli.ask(*args.split())
     assert gdp_delta(4 * (2 / 2000) / 0.01, said["certified"]["epsilon"]) == pytest.approx(1e-5, rel=1e-6)
-    more = cli.ask("account", *cli.cases["ps-admm"].words, "--noise-std", "0.05", "--delta", "1e-5")
+    more = cli.ask("account", *cli.cases["ps-admm"].args, "--noise-std", "0.05", "--delta", "1e-5")
     alone = math.sqrt(100) * (2 / 2000) / 0.05  # the full gradient's part alone costs less than all
     assert gdp_delta(alone, more["certified"]["epsilon"]) < 1e-5
     everyone = math.sqrt(100) * (2 / 2000 + 4 / 100) / 0.05  # and a full step without sampling more
@@ -102,19 +102,19 @@ def test_ps_admm_with_one_inner_step_is_a_plain_gaussian(cli):
 
 def test_person_in_several_silos(cli):
     local = cli.ask(
-        "account", *cli.cases["p-admm"].words, "--silos-per-person", "4", "--noise-std", "0.5", "--delta", "1e-5"
+        "account", *cli.cases["p-admm"].args, "--silos-per-person", "4", "--noise-std", "0.5", "--delta", "1e-5"
     )
     m = math.sqrt(4 * 20) * (2 / 1000 / 0.21) / 0.5  # squares add: every silo has noise of its own
     assert gdp_delta(m, local["certified"]["epsilon"]) == pytest.approx(1e-5, rel=1e-6)
-    words = cli.cases["consensus-gaussian"].words
-    two = cli.ask("account", *words, "--noise-std", "0.05", "--delta", "1e-5")["certified"]["sensitivities"][0]
-    one = cli.ask("account", *words[:-2], "--noise-std", "0.05", "--delta", "1e-5")["certified"]["sensitivities"][0]
+    args = cli.cases["consensus-gaussian"].args
+    two = cli.ask("account", *args, "--noise-std", "0.05", "--delta", "1e-5")["certified"]["sensitivities"][0]
+    one = cli.ask("account", *args[:-2], "--noise-std", "0.05", "--delta", "1e-5")["certified"]["sensitivities"][0]
     assert two["bounds"] == pytest.approx(2 * np.array(one["bounds"]), rel=1e-14)  # bounds add: one noise for all
 
 
 def test_table_shows_what_json_says(cli, case):
-    words = ["account", *case.words, *case.level.split(), "--delta", case.delta]
-    said, table = cli.ask(*words), cli.run(*words).stdout
+    args = ["account", *case.args, *case.level.split(), "--delta", case.delta]
+    said, table = cli.ask(*args), cli.run(*args).stdout
     for figure in (said["certified"], *said["claimed"]):
         rows = {line.split("│")[1].strip(): line for line in table.splitlines() if line.startswith("│")}
         assert f"{figure['epsilon']:.6g}" in rows["epsilon"]
@@ -140,8 +140,8 @@ def test_table_shows_what_json_says(cli, case):
 
 
 def test_schedule_changes_the_noise_of_later_rounds(cli):
-    words = ["account", *cli.cases["p-admm"].words, "--noise-std", "0.5", "--delta", "1e-5"]
-    falling = cli.ask(*words, "--schedule", "geometric:0.81")
+    args = ["account", *cli.cases["p-admm"].args, "--noise-std", "0.5", "--delta", "1e-5"]
+    falling = cli.ask(*args, "--schedule", "geometric:0.81")
     levels = falling["noise"]["levels"]
     assert levels == pytest.approx(0.5 * 0.9 ** np.arange(20), rel=1e-12)
     m = math.sqrt(sum((2 / 1000 / 0.21 / level) ** 2 for level in levels))
@@ -149,12 +149,12 @@ def test_schedule_changes_the_noise_of_later_rounds(cli):
     rho = (1 / (0.05 * 2) / 0.5) ** 2 / 2 * sum(0.81**-k for k in range(20))  # Theorems 2 and 3 by hand
     claimed = rho + 2 * math.sqrt(rho * math.log(1e5))
     assert falling["claimed"][0]["epsilon"] == pytest.approx(claimed, rel=1e-9)
-    rising = cli.ask("account", *cli.cases["dvp"].words, "--noise-rate", "5", "--schedule", "cao:15")
+    rising = cli.ask("account", *cli.cases["dvp"].args, "--noise-rate", "5", "--schedule", "cao:15")
     assert rising["noise"]["levels"][:3] == pytest.approx([5, 10, 20], rel=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("args", "message"),
     [
         ("p-admm --records 0 --degree 2 --eta 1 --rounds 3 --noise-std 1 --delta 1e-5", "records must be"),
         ("p-admm --records 9 --degree 2 --eta -1 --rounds 3 --noise-std 1 --delta 1e-5", "eta must be greater than 0"),
@@ -202,8 +202,8 @@ def test_schedule_changes_the_noise_of_later_rounds(cli):
         ("r-admm --records 9 --degree 1 --eta 1 --rounds 3 --penalty-growth 0.9 --noise-rate 1", "must be at least 1"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_2(cli, words, message):
-    result = cli.run("account", *words.split())
+def test_bad_input_is_one_line_and_exit_2(cli, args, message):
+    result = cli.run("account", *args.split())
     assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr.startswith("Error: ")
@@ -212,18 +212,18 @@ def test_bad_input_is_one_line_and_exit_2(cli, words, message):
 
 
 def test_usage_errors_are_typers(cli):
-    for words in (["account", "q-admm"], ["account", "dp-gd", "--rounds", "3"], ["account", "dp-gd", "--wrong", "3"]):
-        result = cli.run(*words)
+    for args in (["account", "q-admm"], ["account", "dp-gd", "--rounds", "3"], ["account", "dp-gd", "--wrong", "3"]):
+        result = cli.run(*args)
         assert result.exit_code == 2
         assert "Usage: " in result.stderr
 
 
 def test_a_claim_that_cannot_be_evaluated_is_said_and_the_rest_stands(cli):
-    words = ["account", *cli.cases["p-admm"].words, "--noise-std", "0.5", "--delta", "1e-5", "--schedule", "cao:1"]
-    assert cli.ask(*words)["claimed"][0]["theorem"] == "Theorem 3"  # the Cao shape is geometric too
-    words = [
+    args = ["account", *cli.cases["p-admm"].args, "--noise-std", "0.5", "--delta", "1e-5", "--schedule", "cao:1"]
+    assert cli.ask(*args)["claimed"][0]["theorem"] == "Theorem 3"  # the Cao shape is geometric too
+    args = [
         "account",
-        *cli.cases["fp-walk"].words,
+        *cli.cases["fp-walk"].args,
         "--noise-std",
         "5",
         "--delta",
@@ -231,7 +231,7 @@ def test_a_claim_that_cannot_be_evaluated_is_said_and_the_rest_stands(cli):
         "--schedule",
         "geometric:0.9",
     ]
-    said = cli.ask(*words)
+    said = cli.ask(*args)
     assert said["claimed"] == []
     assert "same noise in every round" in said["no_claim"]
     assert said["certified"]["epsilon"] > 0
@@ -239,13 +239,13 @@ def test_a_claim_that_cannot_be_evaluated_is_said_and_the_rest_stands(cli):
 
 @pytest.mark.parametrize("level", ["1e12", "1e300"])
 def test_sampled_noise_that_leaves_no_loss_to_put_on_a_grid(cli, level):
-    said = cli.ask("account", *cli.cases["dp-sgd"].words, "--noise-std", level, "--delta", "1e-5")
+    said = cli.ask("account", *cli.cases["dp-sgd"].args, "--noise-std", level, "--delta", "1e-5")
     assert said["certified"]["epsilon"] == 0
 
 
 def test_noise_beyond_the_range_of_a_claim(cli):
-    words = ["account", *cli.cases["p-admm"].words, "--noise-std", "1e-300", "--delta", "1e-5"]
-    said = cli.ask(*words)
+    args = ["account", *cli.cases["p-admm"].args, "--noise-std", "1e-300", "--delta", "1e-5"]
+    said = cli.ask(*args)
     assert said["certified"]["epsilon"] == "infinite"
     assert said["claimed"] == []
     assert "range of floating-point numbers" in said["no_claim"]
@@ -260,10 +260,10 @@ def test_help_lists_every_method_and_units(cli):
 
 def test_the_installed_command_and_its_quick_help():
     script = Path(sys.executable).with_name("dpadmm")
-    words = "account dp-gd --records 100 --rounds 4 --noise-std 0.1 --delta 1e-5 --json"
-    done = subprocess.run([script, *words.split()], capture_output=True, text=True, check=True)
+    args = "account dp-gd --records 100 --rounds 4 --noise-std 0.1 --delta 1e-5 --json"
+    done = subprocess.run([script, *args.split()], capture_output=True, text=True, check=True)
     assert gdp_delta(2 * 0.02 / 0.1, json.loads(done.stdout)["certified"]["epsilon"]) == pytest.approx(1e-5, rel=1e-6)
-    bad = subprocess.run([script, *words.replace("100", "0", 1).split()], capture_output=True, text=True, check=False)
+    bad = subprocess.run([script, *args.replace("100", "0", 1).split()], capture_output=True, text=True, check=False)
     assert (bad.returncode, bad.stdout) == (2, "")
     assert "Traceback" not in bad.stderr
     probe = "import sys, dpadmm.cli.main; print('numpy' in sys.modules or 'scipy' in sys.modules)"

@@ -23,14 +23,14 @@ from dpadmm_research.claims.base import NoiseKind
 from dpadmm_research.claims.registry import ClaimedAgent, claims_of
 
 
-def agent(name, **told):
+def agent(name, **reported):
     """The agent of a method that these numbers describe."""
-    return one_agent(by_name()[name], **told)
+    return one_agent(by_name()[name], **reported)
 
 
-def on_paper(name, **told):
+def on_paper(name, **reported):
     """What the paper says of it."""
-    return claimed_agent(by_name()[name], **told)
+    return claimed_agent(by_name()[name], **reported)
 
 
 GRAPH = {"records": 1000, "degree": 2, "eta": 0.05, "mu": 0.01}
@@ -155,9 +155,9 @@ def test_claims_stay_claims_and_invert(one):
 
 
 def test_claims_about_one_record_are_marked_when_a_person_has_more():
-    told = {"records": 1000, "degree": 2, "eta": 0.05, "rounds": 6}
-    assert on_paper("p-admm", **told).epsilon(1.0, 1e-5)[0].conditions_hold
-    assert not on_paper("p-admm", **told, records_per_person=2).epsilon(1.0, 1e-5)[0].conditions_hold
+    reported = {"records": 1000, "degree": 2, "eta": 0.05, "rounds": 6}
+    assert on_paper("p-admm", **reported).epsilon(1.0, 1e-5)[0].conditions_hold
+    assert not on_paper("p-admm", **reported, records_per_person=2).epsilon(1.0, 1e-5)[0].conditions_hold
 
 
 def test_constant_noise_is_the_limit_of_theorem_3():
@@ -208,8 +208,8 @@ def test_two_silos_behind_one_noise_move_the_broadcast_twice_as_far():
         return float((x + (x - 0.3)).mean())
 
     one, two = abs(broadcast(1) - broadcast(0)), abs(broadcast(2) - broadcast(0))
-    told = {"number": agents, "rho": rho, "mu": mu, "smoothness": mu, "records": records, "gradient_bound": 1}
-    method = agent("consensus", **told, rounds=1, silos_per_person=2)
+    reported = {"number": agents, "rho": rho, "mu": mu, "smoothness": mu, "records": records, "gradient_bound": 1}
+    method = agent("consensus", **reported, rounds=1, silos_per_person=2)
     (raw,) = of(
         consensus_broadcast_records,
         rounds=1,
@@ -229,11 +229,11 @@ def test_two_silos_behind_one_noise_move_the_broadcast_twice_as_far():
 
 
 def test_any_split_of_ps_admm_is_accounted_and_the_default_is_near_the_best():
-    told = {"records": 2000, "rounds": 3, "inner_steps": 20, "batch": 20}
-    one = agent("ps-admm", **told)
+    reported = {"records": 2000, "rounds": 3, "inner_steps": 20, "batch": 20}
+    one = agent("ps-admm", **reported)
     chosen = one.account(0.3).curve.epsilon(1e-5)
     others = [
-        agent("ps-admm", **told, split=share).account(0.3).curve.epsilon(1e-5)
+        agent("ps-admm", **reported, split=share).account(0.3).curve.epsilon(1e-5)
         for share in (0.02, 0.1, 0.2, 0.33, 0.6, 0.9)
     ]
     assert chosen <= min(others) * 1.03
@@ -265,8 +265,11 @@ def test_private_rounds_and_their_penalties():
 
 def test_a_person_in_several_silos_costs_what_each_of_them_costs():
     """Three silos with noise of their own: squares add. The walk visits all of them as often as told."""
-    for name, told in (("p-admm", {**GRAPH, "rounds": 6}), ("fp-walk", {**USERS, "participations": 4, "records": 50})):
-        one, three = agent(name, **told), agent(name, **told, silos_per_person=3)
+    for name, reported in (
+        ("p-admm", {**GRAPH, "rounds": 6}),
+        ("fp-walk", {**USERS, "participations": 4, "records": 50}),
+    ):
+        one, three = agent(name, **reported), agent(name, **reported, silos_per_person=3)
         assert three.copies == 3
         spread = one.account(1.0 / math.sqrt(3)).curve.epsilon(1e-5)
         assert three.account(1.0).curve.epsilon(1e-5) == pytest.approx(spread, rel=1e-9)
@@ -279,7 +282,7 @@ def test_bad_noise_is_refused():
             one.releases(noise)
 
 
-def test_what_is_not_told_is_asked_for():
+def test_what_is_not_shown_is_asked_for():
     with pytest.raises(InputError, match="p-admm needs records, degree"):
         agent("p-admm", eta=1.0, rounds=3)
 

@@ -151,7 +151,7 @@ class TestBrokenBuilds:
         assert examine(wrong, runs=400, seed=1)[0].is_violation
 
     def test_masks_that_serve_twice(self, monkeypatch):
-        right = PairwiseMasks.words
+        right = PairwiseMasks.values
         monkeypatch.setattr(PairwiseMasks, "words", lambda self, kind, k, size: right(self, kind, 1, size))
         subject = next(s for s in subjects_of("noisy-gradients") if "masked" in s.pair)
         assert found(subject) == {Check.INDEPENDENCE}
@@ -215,7 +215,7 @@ class TestStatistics:
 
 
 class TestSecureSampler:
-    def test_its_noise_is_what_it_promises(self):
+    def test_its_noise_is_what_it_statements(self):
         findings = check_sampler(vectors=2000)
         assert [finding.check for finding in findings] == [Check.SCALE, Check.INDEPENDENCE] * 3
         assert not broken(findings)

@@ -75,8 +75,8 @@ def test_a_noise_for_half_the_bound():
             for place, row in right.releases.items()
         }
     )
-    assert not attacked(HEADLINE, plan=right, promised=right.account().curve).is_violation
-    assert is_caught(attacked(HEADLINE, plan=halved, promised=right.account().curve))
+    assert not attacked(HEADLINE, plan=right, reserved=right.account().curve).is_violation
+    assert is_caught(attacked(HEADLINE, plan=halved, reserved=right.account().curve))
 
 
 def test_a_plan_for_another_number_of_columns(monkeypatch):

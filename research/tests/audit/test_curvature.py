@@ -57,6 +57,6 @@ def test_too_little_noise_is_caught():
 
 
 def test_a_packing_that_stretches_is_caught(monkeypatch):
-    honest = curvature.packed
-    monkeypatch.setattr(curvature, "packed", lambda matrix: math.sqrt(2) * honest(matrix))
+    honest = curvature.pack
+    monkeypatch.setattr(curvature, "pack", lambda matrix: math.sqrt(2) * honest(matrix))
     assert attacked(HEADLINE).is_violation

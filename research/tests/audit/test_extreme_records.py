@@ -75,6 +75,6 @@ def test_noise_beyond_64_bit_numbers_ends_every_run_alike():
     """Whatever the records are, since it follows from the messages."""
     subject = next(s for s in SUBJECTS if s.method == "p-admm" and s.rounds > 1)
     plan = subject.plan(Target(1e-7, 1e-12), is_secure=True)
-    told = {outcome(subject, plan, problem) for problem in extreme(subject.worlds[0])}
-    assert len(told) == 1
-    assert "public numbers" in told.pop()
+    reported = {outcome(subject, plan, problem) for problem in extreme(subject.worlds[0])}
+    assert len(reported) == 1
+    assert "public numbers" in reported.pop()

@@ -12,7 +12,7 @@ from research.tests.audit import builders
 from research.tests.audit.builders import FOUR, Altered, is_caught, is_reached
 
 from dpadmm.methods.noisy_gradients import NoisyGradients
-from dpadmm.noise.masks import pairwise_masks, sum_words
+from dpadmm.noise.masks import pairwise_masks, sum_uint64
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.curves import GaussianCurve, epsilon_of_delta
 from dpadmm.privacy.protection import View
@@ -60,15 +60,15 @@ class TestStripping:
         plan = ONE_LOOKS.plan(FOUR)
         run = gather(ONE_LOOKS, plan, SimulatedSampler(1), 50).runs[0]
         event = run.events[0]
-        letters = run.letters[event.kind, event.round]
-        assert np.array_equal(sum_words(letters.sent), sum_words(letters.own))
+        envelopes = run.masked[event.kind, event.round]
+        assert np.array_equal(sum_uint64(envelopes.sent), sum_uint64(envelopes.own))
         for colluders in range(SILOS):
             honest = SILOS - colluders
-            bare = [Insider(colluders)._stripped(letters, i, event) for i in range(honest)]
-            assert np.array_equal(sum_words(bare), sum_words(letters.own[:honest]))
-            is_read = [np.array_equal(one, own) for one, own in zip(bare, letters.own[:honest], strict=True)]
+            bare = [Insider(colluders)._stripped(envelopes, i, event) for i in range(honest)]
+            assert np.array_equal(sum_uint64(bare), sum_uint64(envelopes.own[:honest]))
+            is_read = [np.array_equal(one, own) for one, own in zip(bare, envelopes.own[:honest], strict=True)]
             assert is_read == [honest == 1] * honest
-            same = [np.mean(one == own) for one, own in zip(bare, letters.own[:honest], strict=True)]
+            same = [np.mean(one == own) for one, own in zip(bare, envelopes.own[:honest], strict=True)]
             assert max(same) == (honest == 1)
 
     def test_more_colluders_than_are_counted(self):
@@ -87,7 +87,7 @@ class TestStripping:
         plan = subject.plan(FOUR)
         more = GaussianCurve(plan.account().curve.m * math.sqrt(silos / (silos - 1)))
         assert is_caught(attacked(attacked_by(subject, 1), runs=120_000))
-        assert is_reached(attacked(attacked_by(subject, 1), promised=more))
+        assert is_reached(attacked(attacked_by(subject, 1), reserved=more))
 
 
 def scaled(factor, agents=range(SILOS)):

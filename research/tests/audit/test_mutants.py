@@ -145,7 +145,7 @@ class TestPrintedNoiseOfPsAdmm:
         levels = [np.full(self.K, std * math.sqrt(1 - 1e-6)), np.full(self.K, std * 1e-3)]
         plan = at_levels(subject.algorithm.mechanisms(Setting(subject.worlds[0], self.K, TOLERANCE)), levels)
         claimed = GaussianCurve(m_of(STANDARD.epsilon, STANDARD.delta))  # any curve through the claimed point
-        result = attacked(subject, plan=plan, promised=claimed, how=How.GDP)
+        result = attacked(subject, plan=plan, reserved=claimed, how=How.GDP)
         assert is_caught(result)
         assert result.estimate.epsilon_lower > 1.5
 

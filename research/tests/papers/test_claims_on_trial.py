@@ -146,7 +146,7 @@ def test_the_token_walks_as_the_library_lets_it(sign):
 def test_the_tokens_law_is_what_the_attacker_thinks():
     """First arrivals: the round is geometric, the value normal with the stated mean and variance."""
     seen = token.arrivals(6, 4.0, 40_000, np.random.default_rng(0))
-    means, variances, chances = seen._courses()
+    means, variances, chances = seen._curves()
     for m in (1, 2):
         here = seen.rounds == m
         assert np.mean(here) == pytest.approx(chances[m - 1], abs=5 * math.sqrt(0.2 * 0.8 / 40_000))

@@ -41,22 +41,22 @@ def protection_of(view: str, privacy: Privacy) -> "Protection":
     return protection_from(ONE_RECORD, None, view, *counts, privacy.neighbours)
 
 
-def key_words(change: "KeyChange") -> str:
+def key_change_text(change: "KeyChange") -> str:
     """Say where the old key is, and which runs have ended with it."""
     kept = (
         "The old key is destroyed here; copies of the directory still contain it.\n"
         if change.kept is None
         else f"The old key is kept in {change.kept}, only to show what it has signed.\n"
     )
-    return f"{kept}{closed_words(change.closed)}"
+    return f"{kept}{closed_runs_text(change.closed)}"
 
 
-def closed_words(runs: tuple[str, ...]) -> str:
+def closed_runs_text(runs: tuple[str, ...]) -> str:
     """Say which runs were ended for good."""
     return f"Ended for good: {', '.join(map(repr, runs))}.\n" if runs else ""
 
 
-def unfit_words(runs: tuple[str, ...], why: str) -> str:
+def lost_runs_text(runs: tuple[str, ...], why: str) -> str:
     """Say which approved runs cannot be joined any more."""
-    words = f"Approved runs that can no longer be joined, because their terms {why}: {', '.join(map(repr, runs))}.\n"
-    return words if runs else ""
+    text = f"Approved runs that can no longer be joined, because their terms {why}: {', '.join(map(repr, runs))}.\n"
+    return text if runs else ""

@@ -19,10 +19,10 @@ def show_terms(silo: "Silo", agreement: "Agreement") -> None:
     settings = ", ".join(f"{name} {number:.4g}" for name, number in agreement.settings)
     print_line(
         f"Run {agreement.run!r}: {agreement.method}, {agreement.rounds} rounds, {agreement.noise.value} noise\n"
-        f"  {settings}; loss {agreement.loss}, ridge {agreement.mu:.3g}\n{_weight_words(silo, agreement)}"
+        f"  {settings}; loss {agreement.loss}, ridge {agreement.mu:.3g}\n{_weights_text(silo, agreement)}"
         f"  asks for epsilon {agreement.epsilon:.6g} at delta {agreement.delta:.3g}\n"
         f"  if a silo is missing: {agreement.missing.value}\n"
-        f"Who takes part:\n{_people_words(silo, agreement)}"
+        f"Who takes part:\n{_participants_text(silo, agreement)}"
         f"Coordinator {agreement.coordinator}\nDigest      {agreement.digest}"
     )
 
@@ -42,13 +42,13 @@ def show_cost(silo: "Silo", agreement: "Agreement") -> None:
     lines += [f"  {each.agreement.run!r}: epsilon {each.epsilon:.6g}" for each in others]
     print_line(
         f"{_encoding_text(terms, agent)}\n"
-        f"Who sees what:\n  {_sight_words(terms)}\n"
+        f"Who sees what:\n  {_view_text(terms)}\n"
         f"Certified cost to a record here: epsilon {terms.epsilon(agent, agreement.rounds):.6g} "
-        f"at delta {agreement.delta:.3g}\n" + "\n".join([left_words(silo), *(lines if others else ())])
+        f"at delta {agreement.delta:.3g}\n" + "\n".join([remaining_budget_text(silo), *(lines if others else ())])
     )
 
 
-def left_words(silo: "Silo") -> str:
+def remaining_budget_text(silo: "Silo") -> str:
     """Say what is left of a silo's budget."""
     stated = silo.ledger.statement()
     left = f"Left in this silo's ledger: epsilon {stated.left_epsilon:.6g} at delta {stated.budget.delta:.3g}"
@@ -57,21 +57,21 @@ def left_words(silo: "Silo") -> str:
 
 
 def approve_terms(
-    silo: "Silo", terms: "Agreement", told: Iterable[str], *, is_asked: bool, guest: "InvitedSilo | None" = None
+    silo: "Silo", terms: "Agreement", reported: Iterable[str], *, is_asked: bool, invited: "InvitedSilo | None" = None
 ) -> None:
     """Show terms and their cost, and approve them on the owner's word.
 
-    told: fingerprints, NAME=FINGERPRINT. guest: of a silo that was invited; it is asked for the others', and its terms
-    must protect as announced.
+    reported: fingerprints, NAME=FINGERPRINT. invited: of a silo that was invited; it is asked for the others', and its
+    terms must protect as announced.
     """
-    for each in told:
+    for each in reported:
         confirm(silo, terms, each)
-    if is_asked and guest is not None:
+    if is_asked and invited is not None:
         _ask_fingerprints(silo, terms)
     show_terms(silo, terms)
     show_cost(silo, terms)
-    if guest is not None:
-        guest.check_protection(terms)
+    if invited is not None:
+        invited.check_protection(terms)
     silo.check_terms(terms)
     if is_asked:
         typer.confirm("Approve these terms?", abort=True)
@@ -91,14 +91,14 @@ def _ask_fingerprints(silo: "Silo", agreement: "Agreement") -> None:
             print_line(str(problem))
 
 
-def confirm(silo: "Silo", agreement: "Agreement", told: str) -> None:
+def confirm(silo: "Silo", agreement: "Agreement", reported: str) -> None:
     """Keep a fingerprint that the owner has typed; one that is not in the terms is told at once, and not kept."""
     from dpadmm.errors import InputError
     from dpadmm.federation.keys import fingerprint, read_fingerprint
 
-    name, is_pair, digits = told.rpartition("=")
+    name, is_pair, digits = reported.rpartition("=")
     if not is_pair:
-        raise InputError(f"--peer takes NAME=FINGERPRINT, got {told!r}.")
+        raise InputError(f"--peer takes NAME=FINGERPRINT, got {reported!r}.")
     person = agreement.participants[agreement.agent(name)]  # refuses a name that is not in the terms
     if read_fingerprint(name, digits) != read_fingerprint(name, fingerprint(person.key)):
         raise InputError(
@@ -108,7 +108,7 @@ def confirm(silo: "Silo", agreement: "Agreement", told: str) -> None:
     silo.confirm_peer(name, digits)
 
 
-def _sight_words(terms: "AgreedRun") -> str:
+def _view_text(terms: "AgreedRun") -> str:
     """Say who sees what of this silo's messages."""
     if terms.is_masked:
         observer = terms.run.setting.protection.observer
@@ -118,7 +118,7 @@ def _sight_words(terms: "AgreedRun") -> str:
     return "All noise is drawn here; the cost holds against anyone who sees every message, including the coordinator."
 
 
-def _people_words(silo: "Silo", agreement: "Agreement") -> str:
+def _participants_text(silo: "Silo", agreement: "Agreement") -> str:
     """List who takes part; by fingerprint, where that must be compared.
 
     Those of the terms that nobody has confirmed are not shown: typed in from here, they would confirm themselves.
@@ -128,16 +128,16 @@ def _people_words(silo: "Silo", agreement: "Agreement") -> str:
     kind = "records" if agreement.has_public_sizes else "nominal records"
     unknown, lines = silo.unconfirmed(agreement) if agreement.is_masked else [], []
     for each in agreement.participants:
-        words = ["this silo"] if each.name == silo.policy.name else []
+        text = ["this silo"] if each.name == silo.policy.name else []
         if each.name in unknown:
-            words = ["NOT CONFIRMED: ask its owner"]
+            text = ["NOT CONFIRMED: ask its owner"]
         elif agreement.is_masked:
-            words = [f"{fingerprint(each.key)}  {words[0] if words else 'confirmed'}"]
-        lines.append(f"  {each.name}  {', '.join([*words, f'{each.records} {kind}'])}\n")
+            text = [f"{fingerprint(each.key)}  {text[0] if text else 'confirmed'}"]
+        lines.append(f"  {each.name}  {', '.join([*text, f'{each.records} {kind}'])}\n")
     return "".join(lines)
 
 
-def _weight_words(silo: "Silo", agreement: "Agreement") -> str:
+def _weights_text(silo: "Silo", agreement: "Agreement") -> str:
     """Say what records of each class count, where not all count the same."""
     if not agreement.class_weights:
         return ""
@@ -145,8 +145,8 @@ def _weight_words(silo: "Silo", agreement: "Agreement") -> str:
     from dpadmm.data.schema import Schema
 
     classes = Schema.load(silo.files.schema).label.classes
-    words = describe_class_weights(classes, agreement.class_weights)
-    return f"  {words[:1].upper()}{words[1:]}\n"  # classes keep their capitals
+    text = describe_class_weights(classes, agreement.class_weights)
+    return f"  {text[:1].upper()}{text[1:]}\n"  # classes keep their capitals
 
 
 def _encoding_text(terms: "AgreedRun", agent: int) -> str:

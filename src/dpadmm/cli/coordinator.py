@@ -138,7 +138,7 @@ def rotate_key(
         change = rotate_coordinator_key(files, is_old_kept=not forget, may_close=abandon)
     typer.echo(
         f'{directory} has a new key. For federation files:\ncoordinator = "{change.key.public}"\n'
-        f"{admin.key_words(change)}"
+        f"{admin.key_change_text(change)}"
         "Now tell the owners of the silos: later terms name the new key. Where policy.toml lists `coordinators`, "
         "add the new key. If the old key may have been stolen, remove it there: silos would still answer whoever "
         "has it in runs that were approved under it."

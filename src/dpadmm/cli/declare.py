@@ -60,9 +60,9 @@ def _options(record: type[SettingsRecord], names: list[str]) -> Iterator[inspect
 def option_of(record: type[SettingsRecord], name: str) -> Any:
     """Return the option of a setting, with its help."""
     facts = by_name(record)[name].metadata
-    word = facts["option"] or "--" + name.replace("_", "-")
+    term = facts["option"] or "--" + name.replace("_", "-")
     panel = record.panel if facts["panel"] is None else facts["panel"] or None
-    return typer.Option(word, help=facts["help"], rich_help_panel=panel, metavar=facts["metavar"])
+    return typer.Option(term, help=facts["help"], rich_help_panel=panel, metavar=facts["metavar"])
 
 
 def _build(record: type[SettingsRecord], values: dict[str, Any]) -> SettingsRecord:
@@ -77,15 +77,15 @@ def _build(record: type[SettingsRecord], values: dict[str, Any]) -> SettingsReco
     return record(**found)
 
 
-def weights_of(words: list[str] | None) -> dict[str, float] | None:
+def weights_of(text: list[str] | None) -> dict[str, float] | None:
     """Return the classes' weights that `--class-weight` gives, None without any."""
     found: dict[str, float] = {}
-    for word in words or ():
-        name, _, number = word.rpartition("=")
+    for term in text or ():
+        name, _, number = term.rpartition("=")
         if name.strip() in found:
             raise InputError(f"--class-weight names {name.strip()!r} twice. Give each class one weight.")
         try:
             found[name.strip()] = float(number)
         except ValueError:
-            raise InputError(f"--class-weight takes CLASS=NUMBER, such as late=2; got {word!r}.") from None
+            raise InputError(f"--class-weight takes CLASS=NUMBER, such as late=2; got {term!r}.") from None
     return found or None

@@ -12,7 +12,7 @@ from dpadmm.cli.terminal import (
     print_json,
     print_line,
     print_reading,
-    say_elsewhere,
+    report_other_place,
     warn_of_no_ledger,
 )
 from dpadmm.errors import InputError
@@ -76,4 +76,4 @@ def evaluate(
         if settings.plot is not None:
             print_line(f"Drew {settings.plot}.")
     if found.place is not None and found.wanted is not None and found.place != found.wanted:
-        say_elsewhere(found.wanted, found.place)
+        report_other_place(found.wanted, found.place)

@@ -11,7 +11,7 @@ import typer
 
 from dpadmm.cli import options
 from dpadmm.cli.declare import takes, weights_of
-from dpadmm.cli.terminal import print_line, say_elsewhere
+from dpadmm.cli.terminal import print_line, report_other_place
 from dpadmm.settings import CellRules, TableFormat
 
 if TYPE_CHECKING:
@@ -145,10 +145,10 @@ def rehearse(
 
 def _check_places(out: Path | None, page: Path | None, read: "list[Path | None]", *, force: bool) -> None:
     """Refuse files that could not be written after the run, which is paid for."""
-    from dpadmm.models.files import check_apart, check_writable, checked_suffix
+    from dpadmm.models.files import check_apart, check_suffix, check_writable
 
     if out is not None:
-        checked_suffix(out)
+        check_suffix(out)
     check_apart({"--out": out, "--page": page}, read)
     for place in (out, page):
         if place is not None:
@@ -292,4 +292,4 @@ def _write(
         model.report(page, name=None if place is None else place.name)
         print_line(f"Wrote the report to {page}.")
     if out is not None and place is not None and place != out:
-        say_elsewhere(out, place)
+        report_other_place(out, place)

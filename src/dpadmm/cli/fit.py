@@ -18,7 +18,7 @@ from dpadmm.cli.terminal import (
     print_reading,
     print_streaming,
     print_warning,
-    say_elsewhere,
+    report_other_place,
     warn_of_no_ledger,
 )
 from dpadmm.errors import InputError
@@ -27,7 +27,7 @@ from dpadmm.settings import FitSettings
 if TYPE_CHECKING:
     from dpadmm.core.model import ReleasedModel
     from dpadmm.data.sources import AnyTables
-    from dpadmm.estimators.tables import Saved, TableFit
+    from dpadmm.estimators.tables import SavedModel, TableFit
     from dpadmm.planner.planner import Plan
 
 
@@ -71,11 +71,11 @@ def fit(files: options.Files, settings: FitSettings, json: options.Json = False)
         _show(training, _run(training, tables, is_json=json), is_json=json)
 
 
-def _warn(words: str) -> None:
-    typer.echo(f"Warning: {words}", err=True)
+def _warn(text: str) -> None:
+    typer.echo(f"Warning: {text}", err=True)
 
 
-def _run(training: "TableFit", tables: "AnyTables", *, is_json: bool) -> "Saved":
+def _run(training: "TableFit", tables: "AnyTables", *, is_json: bool) -> "SavedModel":
     from rich.console import Console
 
     prepared = training.read(tables)
@@ -93,7 +93,7 @@ def _run(training: "TableFit", tables: "AnyTables", *, is_json: bool) -> "Saved"
         return training.train(prepared, tell)
 
 
-def _show(training: "TableFit", done: "Saved", *, is_json: bool) -> None:
+def _show(training: "TableFit", done: "SavedModel", *, is_json: bool) -> None:
     model, place, report, wanted = done.model, done.place, training.said.out.report, training.said.out.model
     assert place is not None
     assert wanted is not None
@@ -104,7 +104,7 @@ def _show(training: "TableFit", done: "Saved", *, is_json: bool) -> None:
     else:
         print_model(model, place, report)
     if place != wanted:
-        say_elsewhere(wanted, place)
+        report_other_place(wanted, place)
     if not model.guarantee.is_private_release and not is_json:
         print_warning("Simulated noise: this model is NOT a private release. Keep it to yourself.")
 
@@ -116,8 +116,8 @@ def model_json(model: "ReleasedModel") -> dict[str, Any]:
 
     document = encode(model)
     protected = model.guarantee.protection
-    words = {"covers": covers("the model"), "protects": str(protected), "observer": protected.observer}
-    return words | {key: value for key, value in document.items() if key not in ("history", "schema")}
+    text = {"covers": covers("the model"), "protects": str(protected), "observer": protected.observer}
+    return text | {key: value for key, value in document.items() if key not in ("history", "schema")}
 
 
 def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> None:
@@ -144,8 +144,8 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
     table.add_row("Model", cell(place))
     table.add_row(label, f"[bold]epsilon {said.epsilon:.4g}[/bold], delta {said.delta:.3g} ({said.standing})")
     table.add_row("Protects", f"{said.protection} from {said.protection.observer}")
-    for heading, words in collusion_lines(said, in_one_process=model.location is DataLocation.ONE_PLACE):
-        table.add_row(heading, words)
+    for heading, text in collusion_lines(said, in_one_process=model.location is DataLocation.ONE_PLACE):
+        table.add_row(heading, text)
     table.add_row("Covers", covers("the model"))
     table.add_row(
         "Trained on", f"{records_text(model)} in {plural(len(model.silos), 'silo')}, {connections_text(model)}"
@@ -155,8 +155,8 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
     table.add_row("Tables", location_text(model))
     if model.spending is not None:
         spent = model.spending
-        words = f"epsilon {spent.spent_epsilon:.4g} of {spent.budget_epsilon:.4g} spent in {spent.ledger}"
-        table.add_row("Budget", cell(f"{words}; {spent.left_epsilon:.4g} left"))
+        text = f"epsilon {spent.spent_epsilon:.4g} of {spent.budget_epsilon:.4g} spent in {spent.ledger}"
+        table.add_row("Budget", cell(f"{text}; {spent.left_epsilon:.4g} left"))
     if report is None:
         table.add_row("Next", cell(f"dpadmm report {shlex.quote(str(place))}"))
     else:

@@ -12,7 +12,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 from typer.models import ArgumentInfo
 
 from dpadmm import __version__
-from dpadmm.cli.terminal import clear_failures, remember_options
+from dpadmm.cli.terminal import remember_options, report_failures
 
 TRAIN, BUDGET, MACHINES, EVIDENCE = "Train and use a model", "Budget", "Between machines", "Research"
 COMMANDS = {
@@ -37,7 +37,7 @@ RESEARCH = ("account", "audit", "calibrate", "reproduce")
 """Commands that dpadmm-research adds."""
 
 
-def added() -> dict[str, EntryPoint]:
+def added_commands() -> dict[str, EntryPoint]:
     """Return the commands that other installed distributions add, by name."""
     return {each.name: each for each in entry_points(group="dpadmm.commands")}
 
@@ -50,14 +50,14 @@ class Commands(TyperGroup):
 
     is_listing = False
 
-    def __init__(self, **words: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         """Know the names, among which the nearest is suggested."""
-        super().__init__(**words)
+        super().__init__(**options)
         self.commands: Any = dict.fromkeys(COMMANDS)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
-        return [*COMMANDS, *sorted(added())]
+        return [*COMMANDS, *sorted(added_commands())]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """List all commands without importing ours."""
@@ -72,8 +72,8 @@ class Commands(TyperGroup):
             if self.is_listing:
                 return TyperCommand(cmd_name, help=line, rich_help_panel=panel)
             found = _imported(cmd_name)
-        elif cmd_name in added():
-            found = typer.main.get_command(added()[cmd_name].load())
+        elif cmd_name in added_commands():
+            found = typer.main.get_command(added_commands()[cmd_name].load())
             found.rich_help_panel = EVIDENCE  # type: ignore[attr-defined]
         elif cmd_name in RESEARCH:
             ctx.fail(f"`dpadmm {cmd_name}` is part of dpadmm-research. In a checkout, run: pip install ./research")
@@ -96,8 +96,8 @@ class Commands(TyperGroup):
             from dpadmm.checks import nearest
 
             choices = re.findall("'(.*?)'", given[2])
-            told = f"{given[0]}{nearest(given[1], choices)}"
-            raise typer.BadParameter(told, problem.ctx, problem.param, problem.param_hint) from problem
+            reported = f"{given[0]}{nearest(given[1], choices)}"
+            raise typer.BadParameter(reported, problem.ctx, problem.param, problem.param_hint) from problem
 
 
 def _imported(name: str) -> Any:
@@ -119,7 +119,7 @@ def _failing_clearly(act: Any, *, needs_extra: bool) -> Any:
 
     @wraps(act)
     def run(*args: Any, **values: Any) -> None:
-        with clear_failures():
+        with report_failures():
             if needs_extra:
                 from dpadmm.federation.keys import need_extra
 

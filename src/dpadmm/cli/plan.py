@@ -123,6 +123,6 @@ def _table(points: "Sequence[UtilityPoint]", epsilon: float) -> "Table":
         style = "bold" if point.epsilon == epsilon else "dim" if point.is_hopeless else ""
         filled = round(_BAR * point.expected.judged.learned)
         bar = Text("█" * filled + "·" * (_BAR - filled))
-        words = f"{point.method} (hopeless)" if point.is_hopeless else point.method
-        table.add_row(f"{point.epsilon:g}", point.expected.judged.range, bar, words, style=style)
+        texts = f"{point.method} (hopeless)" if point.is_hopeless else point.method
+        table.add_row(f"{point.epsilon:g}", point.expected.judged.range, bar, texts, style=style)
     return table

@@ -180,7 +180,7 @@ def join(
 
     Example: dpadmm silo join clinic.invite --data patients.csv
     """
-    from dpadmm.cli.approval import left_words
+    from dpadmm.cli.approval import remaining_budget_text
     from dpadmm.federation.admin import joining
     from dpadmm.federation.keys import fingerprint
     from dpadmm.federation.silo import Silo
@@ -204,22 +204,22 @@ def join(
         records = joining.create_silo(asked, files.directory, rules)
         print_notes(records.cells.notes)
         print_reading({str(rules.data): records.written})
-        words = "keys, ledger, policy.toml with its rules, schema.json with the public bounds"
-        print_line(f"Made {files.directory}: {words}.")
+        text = "keys, ledger, policy.toml with its rules, schema.json with the public bounds"
+        print_line(f"Made {files.directory}: {text}.")
     elif data is not None or budget_epsilon is not None:
-        words = "its own table, budget and rules apply, not those given here"
-        print_line(f"{files.directory} exists already: {words}.")
+        text = "its own table, budget and rules apply, not those given here"
+        print_line(f"{files.directory} exists already: {text}.")
     with closing(Silo(files.directory)) as silo:
         joining.check_silo(asked, silo)
-        print_line(left_words(silo))
-        guest = joining.InvitedSilo(asked, silo)
-        joining.retry_until_reached(guest.register, print_line)
+        print_line(remaining_budget_text(silo))
+        invited = joining.InvitedSilo(asked, silo)
+        joining.retry_until_reached(invited.register, print_line)
         print_line(
             f"Fingerprint of {silo.policy.name}: {fingerprint(silo.public_key)}\n"
             "Read it to the other owners by telephone or face to face, not through the coordinator.\n"
             "Registered. Waiting for the terms, which are drafted when all silos have registered ..."
         )
-        _approve(guest, joining.wait_for_terms(guest, print_line), peer or [], is_asked=not yes)
+        _approve(invited, joining.wait_for_terms(invited, print_line), peer or [], is_asked=not yes)
         files.address.write_text(asked.address + "\n", encoding="utf-8")  # not before: it may serve another
     _serve(files.directory, is_wanted=serve)
 
@@ -238,18 +238,18 @@ def _show_study(asked: "Invitation") -> None:
     )
 
 
-def _approve(guest: "InvitedSilo", terms: "Agreement", told: list[str], *, is_asked: bool) -> None:
+def _approve(invited: "InvitedSilo", terms: "Agreement", reported: list[str], *, is_asked: bool) -> None:
     """Compare fingerprints where that matters, show the terms and their cost, and approve them on the owner's word."""
     from dpadmm.cli.approval import approve_terms
 
-    approved = guest.silo.store.agreements()
+    approved = invited.silo.store.agreements()
     if terms.digest in [each.digest for each in approved]:
         print_line(f"The terms of run {terms.run!r} are approved already.")
         return
     if (terms.run, terms.coordinator) in [(each.run, each.coordinator) for each in approved]:
         print_warning("Other terms of this study were approved here before. Whatever is run of either costs budget.")
         is_asked = True
-    approve_terms(guest.silo, terms, told, is_asked=is_asked, guest=guest)
+    approve_terms(invited.silo, terms, reported, is_asked=is_asked, invited=invited)
 
 
 def _serve(directory: Path, *, is_wanted: bool) -> None:
@@ -319,8 +319,8 @@ def new_data(
         f"{policy.data}{'' if change.records is None else f': {change.records} records'}.\n"
         f"Spent on all versions: epsilon {said.spent_epsilon:.6g} of {said.budget.epsilon:.6g}; left "
         f"{said.left_epsilon:.6g}.\n"
-        f"{admin.closed_words(change.closed)}"
-        f"{admin.unfit_words(change.unfit, 'state another number of records')}"
+        f"{admin.closed_runs_text(change.closed)}"
+        f"{admin.lost_runs_text(change.unfit, 'state another number of records')}"
         f"Now send {files.entry} to whoever drafts the terms. Note the ledger's head: {said.head}"
     )
 
@@ -346,7 +346,7 @@ def rotate_key(directory: admin.SiloDirectory, forget: admin.Forget = False, aba
     typer.echo(
         f'{directory} has a new key.\nkey = "{change.key.public}"\n'
         f"Fingerprint, for the other owners but not through the coordinator: {fingerprint(change.key.public)}\n"
-        f"{admin.key_words(change)}{admin.unfit_words(change.unfit, 'name the old key')}"
+        f"{admin.key_change_text(change)}{admin.lost_runs_text(change.unfit, 'name the old key')}"
         f"Now send {files.entry} to whoever drafts the terms. Tell the other owners the new fingerprint: those who "
         "confirmed the old one confirm the new one with the next terms (`dpadmm silo approve --peer`) and must "
         "refuse terms that name the old key. Make a new backup of the directory: an earlier one has only the old "

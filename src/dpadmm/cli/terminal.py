@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from dpadmm.checks import as_parameter, settings_called
+from dpadmm.checks import as_parameter, use_option_names
 from dpadmm.errors import DpadmmError, raise_alone, without_controls
 from dpadmm.settings import TableFormat
 
@@ -47,7 +47,7 @@ _OUTPUTS = (1, 2)  # file descriptors of standard output and standard error
 
 
 @contextmanager
-def clear_failures() -> Iterator[None]:
+def report_failures() -> Iterator[None]:
     """Turn a `DpadmmError` into its message and exit code 2; Ctrl-C says what it cost, if anything.
 
     Where nobody reads the output any more, the command ends quietly: what it has written and paid for is there.
@@ -55,7 +55,7 @@ def clear_failures() -> Iterator[None]:
     """
     try:
         _find_place_for_kernels()
-        with settings_called(_as_option):
+        with use_option_names(_as_option):
             yield
     except KeyboardInterrupt as stop:
         if stop.args:  # what was paid for and lost must be said; click itself only says that it stopped
@@ -191,8 +191,8 @@ def print_reading(files: "Mapping[str, TableFormat]") -> None:
     found = {where: describe_format(written) for where, written in files.items() if written.sep is not None}
     if len(set(found.values())) == 1:
         found = {", ".join(found): next(iter(found.values()))}
-    for where, words in found.items():
-        typer.echo(without_controls(f"{where} read as: {words}"), err=True)
+    for where, texts in found.items():
+        typer.echo(without_controls(f"{where} read as: {texts}"), err=True)
 
 
 def print_streaming(tables: "AnyTables") -> None:
@@ -200,8 +200,8 @@ def print_streaming(tables: "AnyTables") -> None:
     from dpadmm.data.sources import in_files
 
     for table in in_files(tables).values():
-        words = f"{table.where} is streamed: {table.rows:,} rows are read again in every pass, never all at once"
-        typer.echo(without_controls(words), err=True)
+        texts = f"{table.where} is streamed: {table.rows:,} rows are read again in every pass, never all at once"
+        typer.echo(without_controls(texts), err=True)
 
 
 def warn_of_no_ledger() -> None:
@@ -213,7 +213,7 @@ def warn_of_no_ledger() -> None:
     )
 
 
-def say_elsewhere(wanted: Path, place: Path) -> None:
+def report_other_place(wanted: Path, place: Path) -> None:
     """Say that a model which is paid for lies elsewhere, and end."""
     lost = f"Error: {wanted} could not be written after the run, which is paid for."
     typer.echo(without_controls(f"{lost} The model is in {place}: copy it to a safe place now."), err=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import setting
+from dpadmm.checks import option_name
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.plan import NoisePlan
@@ -49,8 +49,9 @@ def epsilon_of_part(m: float, delta: float) -> float:
     epsilon = epsilon_of_delta(m, delta)
     if epsilon <= 0:
         raise InputError(
-            f"{checks.setting('delta')} {delta:g} is too large for a budget that is shared: a part of it would have no "
-            f"epsilon above 0. Choose {checks.setting('delta')} well below 1 / records, for instance 1e-6."
+            f"{checks.option_name('delta')} {delta:g} is too large for a budget that is shared: a part of it "
+            "would have no "
+            f"epsilon above 0. Choose {checks.option_name('delta')} well below 1 / records, for instance 1e-6."
         )
     return epsilon
 
@@ -186,10 +187,10 @@ class LedgerFile:
 
     def check(self, epsilon: float) -> None:
         """Refuse a new ledger without a budget, or with one for less than this run, and a budget other than kept."""
-        budget = setting("budget")
+        budget = option_name("budget")
         if self.path is None:
             if self.budget is not None:
-                raise InputError(f"{budget} is for a new ledger. Name its file with {setting('ledger', 'FILE')}.")
+                raise InputError(f"{budget} is for a new ledger. Name its file with {option_name('ledger', 'FILE')}.")
             return
         if self.budget is None:
             if not self.path.exists():
@@ -208,7 +209,8 @@ class LedgerFile:
                 )
         elif checks.positive("budget", self.budget) < epsilon:
             raise InputError(
-                f"{setting('budget', self.budget)} is less than this run's {setting('epsilon', epsilon)}. Nothing "
+                f"{option_name('budget', self.budget)} is less than this run's {option_name('epsilon', epsilon)}. "
+                "Nothing "
                 "was written or spent. State the most that these data may ever spend, including this run."
             )
 

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from dpadmm.data.profile import ReleasedProfile
 
 
-_PROFILE = "profile"
-
-
 class Round(NamedTuple):
     """A complete round: its number, all agents' state, and what they receive next."""
 
@@ -195,7 +192,7 @@ class Outcome:
 
     def cost(self, name: str, delta: float) -> float:
         """Return the epsilon of one sum by itself, whoever paid for it."""
-        if name == _PROFILE and self.earlier is not None:
+        if name == "profile" and self.earlier is not None:
             return self.earlier.epsilon(delta)
         (step,) = (each for each in self.spec.sums if each.name == name)
         return self.spec.part(step, self.is_private_release).account().curve.epsilon(delta)

@@ -261,7 +261,7 @@ class MethodChoice:
 
 
 @dataclass(frozen=True)
-class Accountability:
+class ProcessingDetails:
     """Who answers for the processing and why it was done, in the words of whoever trained or reports."""
 
     purpose: str = ""
@@ -338,7 +338,7 @@ class ReleasedModel:
     profile: ReleasedProfile | None = None
     aim: Aim = Aim.PREDICTION
     curvature: CurvatureFacts | None = None
-    about: Accountability = Accountability()
+    about: ProcessingDetails = ProcessingDetails()
     budgets: tuple[UtilityPoint, ...] = ()
 
     def __post_init__(self) -> None:
@@ -491,7 +491,7 @@ class ReleasedModel:
         """
         from dpadmm.report.page import write_report
 
-        return write_report(self, path, spending, name, Accountability(purpose, controller, contact), budgets)
+        return write_report(self, path, spending, name, ProcessingDetails(purpose, controller, contact), budgets)
 
     @property
     def digest(self) -> str:

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpadmm.checks import plural, shown
+from dpadmm.checks import plural, safe_repr
 from dpadmm.core.spec import SumQuery
 from dpadmm.errors import InputError, ResumeError, raise_alone
 from dpadmm.methods.base import NoiseHook
-from dpadmm.noise.masks import Masks, Words, add_masks, from_words, pairwise_masks, sum_words, to_words
+from dpadmm.noise.masks import Masks, Uint64s, add_masks, from_uint64, pairwise_masks, sum_uint64, to_uint64
 from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.sampler import Draw, Releases, Sampler
@@ -89,7 +89,7 @@ class PlannedNoise:
     def perturb(self, kind: MessageKind, k: int, agents: NDArray[np.int64], values: Floats) -> Floats:
         """Return `values` (agents, d, R) with the planned noise added."""
         planned = self.plan.of(kind, k, agents)
-        if any(isinstance(each, SummedGaussianRelease) for each in _listed(planned)):
+        if any(isinstance(each, SummedGaussianRelease) for each in _as_list(planned)):
             raise InputError(
                 f"The noise of {kind} is split among the silos: only the sum over all silos contains it (C12)."
             )
@@ -99,19 +99,19 @@ class PlannedNoise:
 
     def total(self, kind: MessageKind, k: int, messages: Floats) -> Floats:
         """Return the noisy sum (1, d, R) of all silos' messages: with one noise, or with the shares of all (C12)."""
-        (release,) = _listed(self.plan.of(kind, k, _COORDINATOR_ALONE))
+        (release,) = _as_list(self.plan.of(kind, k, _COORDINATOR_ALONE))
         if not isinstance(release, SummedGaussianRelease):
             out = self.perturb(kind, k, _COORDINATOR_ALONE, messages.sum(axis=0, keepdims=True))
         elif len(messages) != release.silos:
             raise InputError(f"A sum under masks is planned for {release.silos} silos, got {len(messages)}.")
         else:
-            out = from_words(sum_words(self.sent(kind, k, messages)), _grid_of(release))[None]
+            out = from_uint64(sum_uint64(self.sent(kind, k, messages)), _grid_of(release))[None]
             self._record(kind, k, out)
         if self.keeps_sums:
             self.sums.append(out)
         return out
 
-    def sent(self, kind: MessageKind, k: int, messages: Floats) -> list[Words]:
+    def sent(self, kind: MessageKind, k: int, messages: Floats) -> list[Uint64s]:
         """Return what leaves all silos: each one's share, under its masks where there are any."""
         parts = self.shares(kind, k, np.arange(len(messages)), messages)
         if self.masks is None:
@@ -121,16 +121,16 @@ class PlannedNoise:
             for part, masks in zip(parts, self.masks, strict=True)
         ]
 
-    def shares(self, kind: MessageKind, k: int, agents: NDArray[np.int64], values: Floats) -> list[Words]:
+    def shares(self, kind: MessageKind, k: int, agents: NDArray[np.int64], values: Floats) -> list[Uint64s]:
         """Return what silos send where only sums are seen: each one's values with its share of the noise, as words."""
-        (release,) = _listed(self.plan.of(kind, k, _COORDINATOR_ALONE))
+        (release,) = _as_list(self.plan.of(kind, k, _COORDINATOR_ALONE))
         if not isinstance(release, SummedGaussianRelease):
             raise InputError(f"The noise of {kind} in round {k} is not split among silos.")
         if kind.step != 0 or release.count != 1:
             raise InputError(f"Masks serve one vector each: {kind} in round {k} has room for one sum (C12).")
         shares = [release.share(int(agent)) for agent in agents]
         drawn = self._draw(kind, k, agents, values, shares, release)
-        return [to_words(part, _grid_of(release)) for part in drawn]
+        return [to_uint64(part, _grid_of(release)) for part in drawn]
 
     def _draw(
         self,
@@ -216,7 +216,7 @@ class PlannedNoise:
         return len(drawn) if agent is None else sum(bool(np.any(agents == agent)) for agents in drawn)
 
 
-def _listed(planned: NoisyRelease | list[NoisyRelease]) -> list[NoisyRelease]:
+def _as_list(planned: NoisyRelease | list[NoisyRelease]) -> list[NoisyRelease]:
     return planned if isinstance(planned, list) else [planned]
 
 
@@ -318,7 +318,7 @@ def open_release(
     is refused, since a second draw would be a second release. What was reserved stays spent, whatever happens inside.
     """
     if isinstance(sampler, type) or not hasattr(sampler, "perturb"):
-        raise InputError(f"sampler must be a sampler such as SecureSampler(), got {shown(sampler)}.")
+        raise InputError(f"sampler must be a sampler such as SecureSampler(), got {safe_repr(sampler)}.")
     if ledger is not None and not sampler.is_secure:
         raise InputError(
             "Simulated noise cannot be recorded as a release: use SecureSampler(), or leave out the ledger."

@@ -25,6 +25,8 @@ from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 from dpadmm.privacy.releases import CoordinateLaplaceRelease, SampledGaussianRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem, check_declared, declared_by, has_same_parts
+from dpadmm.problems.silos import is_small
+from dpadmm.solvers.solver import is_large
 
 
 class FinalModel(Enum):
@@ -297,13 +299,19 @@ class TrainingSpec:
                         "a release use Batches.secret(size), which draws new batches for every run; seeds are for "
                         "simulation."
                     )
-        if is_secure:  # if the compiled kernels cannot be loaded, that must show now
+        if is_secure and any(map(_needs_kernels, self.runs)):  # if they cannot be loaded, that must show now
             from dpadmm.solvers import batch_kernels, column_kernel, kernels  # noqa: F401
         return plan
 
     def account(self) -> Account:
         """Return what all steps together will cost the worst person."""
         return self.noise_plan(is_secure=False).account()
+
+
+def _needs_kernels(run: RunSpec) -> bool:
+    """Return whether a run may use compiled code."""
+    functions = run.setting.problem.functions
+    return hasattr(run.method, "batches") or is_large(functions.dimension, False) or not is_small(functions.sizes)
 
 
 def plan_sum(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import setting, shown
+from dpadmm.checks import option_name, safe_repr
 from dpadmm.data.profile import CategoryBins, ProfileForm
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -77,7 +77,8 @@ class ProfileRule:
             checks.open_unit("profile_share", self.share)
             if not self.is_wanted:
                 raise InputError(
-                    f"{setting('profile_share')} is for {setting('profile', 'auto')}; otherwise nothing is spent on a "
+                    f"{option_name('profile_share')} is for {option_name('profile', 'auto')}; otherwise nothing "
+                    "is spent on a "
                     "column profile. Leave one out.",
                     setting="profile_share",
                     code="combination",
@@ -144,7 +145,7 @@ class Task:
         try:
             sizes = tuple(self.sizes)
         except TypeError as problem:
-            raise InputError(f"sizes must list the records of each silo, got {shown(self.sizes)}.") from problem
+            raise InputError(f"sizes must list the records of each silo, got {safe_repr(self.sizes)}.") from problem
         if not sizes:
             raise InputError("sizes must name at least one silo, got none.")
         object.__setattr__(self, "sizes", tuple(checks.count("every size", size) for size in sizes))
@@ -164,9 +165,7 @@ class Task:
             )
         _moderate("the loss's slope", self.loss.slope_bound)
         if not np.isfinite(self.loss.curvature_bound):
-            raise InputError(
-                f"{self.loss} has corners, so no step can be planned. Give it a width, or state rounds and step."
-            )
+            raise InputError(f"{self.loss} has corners, so no step can be planned. Give it a width, or state rounds.")
         self._check_protection()
         if self.aim is Aim.INFERENCE:
             self._check_inference()
@@ -181,8 +180,8 @@ class Task:
         stated, other = ("expected_r2", "expected_auc") if is_real else ("expected_auc", "expected_r2")
         if getattr(self, other) is not None:
             raise InputError(
-                f"{setting(other)} is for {'classes' if is_real else 'numbers'}, but the target is a "
-                f"{'number' if is_real else 'class'}. Give {setting(stated)} instead.",
+                f"{option_name(other)} is for {'classes' if is_real else 'numbers'}, but the target is a "
+                f"{'number' if is_real else 'class'}. Give {option_name(stated)} instead.",
                 setting=other,
                 code="combination",
             )
@@ -221,7 +220,7 @@ class Task:
             ),
             (
                 self.regulariser is not None,
-                f"is about coefficients without a penalty. Leave out {setting('alpha')}; the planner adds a small "
+                f"is about coefficients without a penalty. Leave out {option_name('alpha')}; the planner adds a small "
                 "ridge, whose effect is taken off again.",
             ),
             (
@@ -235,7 +234,7 @@ class Task:
             ),
         ):
             if is_wrong:
-                raise InputError(f"{setting('aim', 'inference')} {why}", setting="aim", code="combination")
+                raise InputError(f"{option_name('aim', 'inference')} {why}", setting="aim", code="combination")
 
     def functions(self, mu: float = 0.0) -> PublicFunctions:
         """Return the silos' functions as far as they are public: sizes and constants, no values."""
@@ -294,5 +293,5 @@ def _moderate(name: str, value: float) -> None:
     """Refuse numbers whose squares 64-bit numbers cannot hold: they would fail in a run that is paid for."""
     if not _LEAST <= checks.positive(name, value) <= 1 / _LEAST:
         raise InputError(
-            f"{name} must be between {_LEAST:g} and {1 / _LEAST:g}, got {shown(value)}. Rescale the problem."
+            f"{name} must be between {_LEAST:g} and {1 / _LEAST:g}, got {safe_repr(value)}. Rescale the problem."
         )

@@ -209,8 +209,8 @@ def train(
         outcome = run_training(spec, source, sampler, ledger, label=label, run=run, progress=progress)
         if search is not None:
             chosen, plan = search.chosen(outcome)
-            is_scored = CandidateScores.name in outcome.released  # else simulations have chosen
-            alone = outcome.cost(CandidateScores.name, delta) if is_scored else None
+            scores = CandidateScores.name  # without them simulations have chosen
+            alone = outcome.cost(scores, delta) if scores in outcome.released else None
             cost = SearchCost(candidates=tuple(names), trained=len(search.trained), chosen=names[chosen], epsilon=alone)
         try:
             spending = None if ledger is None else spending_of(ledger.ledger, ledger_file.name)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.costs.protection import Amount, Gap, Linear, Protect
 from dpadmm.errors import InputError, SolverError
 from dpadmm.privacy.ledger import SiloColumns
@@ -88,7 +88,7 @@ def numbers(name: str, given: ArrayLike, *shapes: tuple[int, ...]) -> Floats:
     """Return finite floats of one of these shapes, broadcast to the last of them."""
     values = as_numbers(name, given)
     if values.shape not in shapes:
-        raise InputError(f"{name} must have one of the shapes {', '.join(map(str, shapes))}, got {shown(values)}.")
+        raise InputError(f"{name} must have one of the shapes {', '.join(map(str, shapes))}, got {safe_repr(values)}.")
     return np.broadcast_to(values, shapes[-1])
 
 
@@ -127,7 +127,7 @@ class Allocations(Agents):
         """Check shapes and limits; cut infeasible amounts."""
         amount = as_numbers("amount", self.amount)
         if amount.ndim != 1 or len(amount) == 0:
-            raise InputError(f"amount must hold one number per agent, got {shown(amount)}.")
+            raise InputError(f"amount must hold one number per agent, got {safe_repr(amount)}.")
         if not isinstance(self.costs, tuple | list) or len(self.costs) != 2:
             raise InputError("costs must be a pair (curvature, price) of numbers for every period.")
         given = {"lower": self.lower, "upper": self.upper, "curvature": self.costs[0], "price": self.costs[1]}
@@ -251,15 +251,15 @@ class Quadratics(Agents):
         """Check shapes; project what lies outside the public curvature."""
         q = as_numbers("q", self.q)
         if q.ndim != 2 or 0 in q.shape:
-            raise InputError(f"q must have shape (agents, d), got {shown(q)}.")
+            raise InputError(f"q must have shape (agents, d), got {safe_repr(q)}.")
         n, d = q.shape
         p = np.array(numbers("P", self.P, (d, d), (n, d, d)))
         low, high = (checks.non_negative("curvature", each) for each in self.curvature)
         if low > high:
             raise InputError(f"curvature must be (tau, L) with tau <= L, got ({low:g}, {high:g}).")
         values, vectors = np.linalg.eigh((p + p.transpose(0, 2, 1)) / 2)
-        room = 1e-9 * max(high, 1.0)
-        is_inside = bool((values >= low - room).all() and (values <= high + room).all())
+        headroom = 1e-9 * max(high, 1.0)
+        is_inside = bool((values >= low - headroom).all() and (values <= high + headroom).all())
         kept = np.clip(values, low, high)
         limits = None
         if self.box is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.costs.agents import Agents, numbers
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -73,7 +73,7 @@ class Sharing:
             raise InputError("The margin of a Box is 0 or greater, on both sides.")
         lower, upper = np.asarray(self.g.lower) + margin, np.asarray(self.g.upper) - margin
         if (lower > upper).any():
-            raise InputError(f"The margin {shown(self.margin)} leaves nothing of the limits. Choose a smaller one.")
+            raise InputError(f"The margin {safe_repr(self.margin)} leaves nothing of the limits. Choose a smaller one.")
         return Box(tuple(np.ravel(lower).tolist()), tuple(np.ravel(upper).tolist()))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.costs.agents import Agents, accelerated
 from dpadmm.costs.protection import Gap, Protect, Whole
 from dpadmm.errors import InputError, SolverError
@@ -56,7 +56,7 @@ class Family(Agents):
         """Check shapes; cut the parameters to their domain."""
         theta = as_numbers("theta", self.theta)
         if theta.ndim != 2 or 0 in theta.shape:
-            raise InputError(f"theta must have shape (agents, m), got {shown(theta)}.")
+            raise InputError(f"theta must have shape (agents, m), got {safe_repr(theta)}.")
         low, high = (np.broadcast_to(as_numbers("domain", each), theta.shape[1:]) for each in self.domain)
         tau, top = (checks.non_negative("curvature", each) for each in self.curvature)
         if tau > top or (low > high).any():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.core.budget import LedgerFile
 from dpadmm.core.spec import ReleaseFacts, RunSpec, TrainingSpec
 from dpadmm.core.train import Problems, run_training
@@ -125,11 +125,11 @@ class Result:
     @property
     def statement(self) -> str:
         """What is certified, for whom, against whom, and on which assumptions."""
-        hidden, words = self.account.protection, "; ".join(self.account.assumptions)
+        hidden, text = self.account.protection, "; ".join(self.account.assumptions)
         figure = f"epsilon {self.epsilon:.4g} at delta {self.delta:g} for {hidden} against {hidden.observer}"
         origin = "" if self.is_private_release else "NOT a private release: simulated noise. It would cost "
         kept = "" if self.kept is None else _KEPT
-        return f"{origin}{self.account.standing}: {figure}, if {words}.{kept}"
+        return f"{origin}{self.account.standing}: {figure}, if {text}.{kept}"
 
 
 def plan(
@@ -167,7 +167,7 @@ def plan(
     given = {name: checks.positive(name, value) for name, value in numbers.items()}
     setup.method(rounds or 1, given)  # refuses unknown numbers
     if guess is not None and (type(guess) is not type(agents) or guess.dimension != agents.dimension):
-        raise InputError(f"guess must be public agents of the same kind and dimension, got {shown(guess)}.")
+        raise InputError(f"guess must be public agents of the same kind and dimension, got {safe_repr(guess)}.")
     stand_in = guess if guess is not None else agents.stand_in()
     chosen: Mapping[str, float] = {**setup.names, **given}
     count, made = checks.count("rounds", _USUAL_ROUNDS if rounds is None else rounds), None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import nearest, shown
+from dpadmm.checks import nearest, safe_repr
 from dpadmm.core.spec import FinalModel, RunSpec
 from dpadmm.costs.agents import Agents, Allocations, Quadratics, numbers
 from dpadmm.costs.couplings import Consensus, Coupling, General, Graph, Maps, Sharing
@@ -70,7 +70,7 @@ class Setup:
         """Check that the parts fit, and that something is proved for them."""
         checks.one_of("trust", trust, TRUST)
         if not isinstance(agents, Agents):
-            raise InputError(f"agents must be Allocations, Quadratics, Family, Prox or Rows, got {shown(agents)}.")
+            raise InputError(f"agents must be Allocations, Quadratics, Family, Prox or Rows, got {safe_repr(agents)}.")
         if agents.n_agents < 2:
             raise InputError(f"Own costs need at least 2 agents, got {agents.n_agents}.")
         if not isinstance(protect, Whole | Gap | Linear | Amount):
@@ -187,7 +187,7 @@ def _coupled(cls: type[Setup], agents: Agents, coupling: Coupling, protect: Any,
             gamma = float(maps.sizes.least_nonzero * maps.sizes.largest / bend)
             sent = p if b.ndim == 2 else q
             return cls(agents, coupling, protect, trust, coupling.g, maps, b, c, sent, {"gamma": gamma, "lam": 0.5})
-    raise InputError(f"coupling must be Consensus, Graph, Sharing or General, got {shown(coupling)}.")
+    raise InputError(f"coupling must be Consensus, Graph, Sharing or General, got {safe_repr(coupling)}.")
 
 
 Certify = Callable[[Setting], tuple[Certificate, ...]]

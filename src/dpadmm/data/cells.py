@@ -88,7 +88,7 @@ class _Distinct:
 
     def texts(self, where: Mask | None = None) -> list[str]:
         """Return what each of the cells says, or those that are asked for."""
-        return written((self.cells if where is None else self.cells[where]).astype(object).tolist())
+        return text_of_value((self.cells if where is None else self.cells[where]).astype(object).tolist())
 
     def numbers(self) -> Floats:
         """Return the number that each of the cells is, NaN where it is none."""
@@ -235,17 +235,17 @@ def _places(
     The text 1.0 is what a stored 1.0 is, unless it is listed itself: which of them a cell is may depend on the others.
     kinds: of the categories; 1 and True are equal, and say something else.
     """
-    by_text = {text: place for place, text in reversed(list(enumerate(written(categories))))}
+    by_text = {text: place for place, text in reversed(list(enumerate(text_of_value(categories))))}
     values = np.array([_number_of(each) for each in categories], dtype=np.float64)
     by_number = {v: place for place, v in enumerate(values.tolist()) if np.isfinite(v) and (values == v).sum() == 1}
     stored = {repr(v): by_text[_text_of(v)] for v in values.tolist() if _text_of(v) in by_text}
     return stored | by_text, by_number
 
 
-def written(values: Sequence[Any]) -> list[str]:
+def text_of_value(values: Sequence[Any]) -> list[str]:
     """Return what listed values say, as the text of a cell is read.
 
-    >>> written([" F", 1.0, "01"])
+    >>> text_of_value([" F", 1.0, "01"])
     ['F', '1', '01']
     """
     return [_text_of(value).strip().removesuffix(" 00:00:00") for value in values]

@@ -29,11 +29,11 @@ from distributed import CancelledError, Client, Future, KilledWorker
 from distributed.client import ClosedClientError
 
 import dpadmm
-from dpadmm.checks import setting, shown
+from dpadmm.checks import option_name, safe_repr
 from dpadmm.data.parquet import FileStamp, ParquetTable
 from dpadmm.errors import ClusterError, DpadmmError, InputError, raise_alone
 
-SAME_VERSIONS = "Install the same versions of all of them on every machine of the cluster."
+SAME_VERSIONS = "Install the same installed_versions of all of them on every machine of the cluster."
 SPENT = "If the run had begun, what was reserved for it stays spent."
 
 Item = TypeVar("Item")
@@ -52,7 +52,7 @@ Versions: TypeAlias = tuple[tuple[str, str], ...]
 
 
 @cache
-def versions() -> Versions:
+def installed_versions() -> Versions:
     """Return what is installed here.
 
     The package is named with a digest of its code: two checkouts of one version may clip rows differently, and noise is
@@ -95,7 +95,7 @@ def find_changed_files(files: Sequence[tuple[Path, FileStamp]]) -> list[str]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClusterTask:
-    """A task to be called on some items, by those who have the same versions.
+    """A task to be called on some items, by those who have the same installed_versions.
 
     Its text does not show what it carries, since Dask logs that of a task that fails: a point of a local solve is not
     noisy.
@@ -122,7 +122,7 @@ class TaskResult:
 
 def run_task(work: ClusterTask) -> TaskResult:
     """Call the task on all items; the first that fails ends it."""
-    other = describe_difference(work.known, versions())
+    other = describe_difference(work.known, installed_versions())
     if other:
         return TaskResult(error=ClusterError(f"A worker on {platform.node()} has {other}. {SAME_VERSIONS}"))
     try:
@@ -158,11 +158,11 @@ class DaskWorkers:
         )
 
     def check(self) -> None:
-        """Refuse a cluster without workers, and one whose machines have other versions than this one."""
+        """Refuse a cluster without workers, and one whose machines have other installed_versions than this one."""
         with self._reword_errors():
             with suppress(TimeoutError):
                 self.client.wait_for_workers(1, timeout=_CONNECT)
-            found: dict[str, Any] = self.client.run(versions, on_error="return")
+            found: dict[str, Any] = self.client.run(installed_versions, on_error="return")
             if not found:
                 raise InputError(f"The cluster at {self._place} has no workers. Start some: dask worker {self._place}")
             with_scheduler = {"The scheduler": self._ask_scheduler()} | {f"Worker {k}": v for k, v in found.items()}
@@ -172,7 +172,7 @@ class DaskWorkers:
     def _ask_scheduler(self) -> Any:
         """Return what the scheduler has, which reads tasks before it passes them on; what it raises, if it cannot."""
         try:
-            return self.client.run_on_scheduler(versions)
+            return self.client.run_on_scheduler(installed_versions)
         except (ImportError, AttributeError) as problem:
             return problem
 
@@ -202,7 +202,10 @@ class DaskWorkers:
         try:
             with self._reword_errors():
                 threads = sum(self.client.nthreads().values())
-                work = [ClusterTask(task, tuple(piece), versions()) for piece in cut_evenly(items, max(threads, 1))]
+                work = [
+                    ClusterTask(task, tuple(piece), installed_versions())
+                    for piece in cut_evenly(items, max(threads, 1))
+                ]
                 with warnings.catch_warnings():
                     # Points of many dimensions go to every task, which is what a pass is for.
                     warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
@@ -264,15 +267,15 @@ def connect(cluster: Any) -> Iterator[DaskWorkers]:
     """Yield the workers of a cluster, by the address of its scheduler or by a client of it; the latter stays open."""
     if isinstance(cluster, Client):
         if cluster.asynchronous or cluster.status != "running":
-            raise InputError(f"{setting('cluster')} must be a Client that is connected and not asynchronous.")
+            raise InputError(f"{option_name('cluster')} must be a Client that is connected and not asynchronous.")
         workers = DaskWorkers(cluster)
         workers.check()
         yield workers
         return
     if not isinstance(cluster, str):
         raise InputError(
-            f"{setting('cluster')} must be the address of a Dask scheduler, such as tcp://10.0.0.1:8786, or a "
-            f"dask.distributed.Client; got {shown(cluster)}."
+            f"{option_name('cluster')} must be the address of a Dask scheduler, such as tcp://10.0.0.1:8786, or a "
+            f"dask.distributed.Client; got {safe_repr(cluster)}."
         )
     with _silence_dask(), _client(cluster) as client:
         workers = DaskWorkers(client)
@@ -298,7 +301,8 @@ def _client(address: str) -> Client:
         return _Caller(address, timeout=_CONNECT, set_as_default=False)
     except Exception as problem:  # what answers may be no Dask: "HTTP" is a length of 3 EiB
         raise InputError(
-            f"No Dask scheduler answers at {shown(address)}, given as {setting('cluster')} ({type(problem).__name__}). "
+            f"No Dask scheduler answers at {safe_repr(address)}, given as {option_name('cluster')} "
+            f"({type(problem).__name__}). "
             "Start one (`dask scheduler`); give tcp://HOST:PORT, or tls://HOST:PORT with keys in Dask's configuration."
         ) from problem
 
@@ -339,7 +343,7 @@ def _describe_other(found: Any) -> str:
     """Describe what a machine has that differs; whatever it raises, it has no such dpadmm."""
     if isinstance(found, Exception):
         return f"cannot load this version of dpadmm ({type(found).__name__})"
-    other = describe_difference(versions(), found)
+    other = describe_difference(installed_versions(), found)
     return f"has {other}" if other else ""
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import nearest, setting, shown
+from dpadmm.checks import nearest, option_name, safe_repr
 from dpadmm.codec import encode
 from dpadmm.data.cells import Category, Cells, listed_cells, number_cells
 from dpadmm.errors import InputError
@@ -52,7 +52,7 @@ class _Named:
     def __post_init__(self) -> None:
         """Refuse what is no name."""
         if not isinstance(self.name, str) or not self.name.strip():
-            raise InputError(f"A column or label must have a name (non-empty text), got {shown(self.name)}.")
+            raise InputError(f"A column or label must have a name (non-empty text), got {safe_repr(self.name)}.")
         object.__setattr__(self, "name", self.name.strip())
 
     def describe(self) -> str:
@@ -74,7 +74,7 @@ class _Range(_Named):
         low, high = checks.finite(f"lower of {name!r}", lower), checks.finite(f"upper of {name!r}", upper)
         if not low < high:
             raise InputError(
-                f"{name!r}: lower must be less than upper, got lower={shown(lower)}, upper={shown(upper)}."
+                f"{name!r}: lower must be less than upper, got lower={safe_repr(lower)}, upper={safe_repr(upper)}."
             )
         if not math.isfinite(high - low):
             raise InputError(
@@ -114,7 +114,9 @@ class Numeric(_Range):
         if self.typical is not None:
             typical = checks.finite(f"typical of {self.name!r}", self.typical)
             if not self.lower <= typical <= self.upper:
-                raise InputError(f"{self.name!r}: typical must lie between lower and upper, got {shown(self.typical)}.")
+                raise InputError(
+                    f"{self.name!r}: typical must lie between lower and upper, got {safe_repr(self.typical)}."
+                )
             object.__setattr__(self, "typical", typical)
 
     @property
@@ -420,14 +422,14 @@ def record_of(part: Column | Label) -> dict[str, Any]:
 def _checked_categories(name: str, categories: Sequence[Any]) -> tuple[Category, ...]:
     """Return the categories, without spaces around, if they are distinct and all text or all whole numbers."""
     if isinstance(categories, str) or not isinstance(categories, Sequence) or len(categories) == 0:
-        raise InputError(f"{name!r}: categories must be a non-empty list, got {shown(categories)}.")
+        raise InputError(f"{name!r}: categories must be a non-empty list, got {safe_repr(categories)}.")
     whole = all(isinstance(c, Integral) and not isinstance(c, bool) for c in categories)
     if not whole and not all(isinstance(c, str) for c in categories):
         found = ", ".join(sorted({type(c).__name__ for c in categories}))
         raise InputError(f"{name!r}: categories must be all text or all whole numbers, got {found}.")
     stripped = tuple(int(c) if whole else str(c).strip() for c in categories)
     if len(set(stripped)) < len(stripped):
-        raise InputError(f"{name!r}: categories must be distinct, got {shown(list(categories))}.")
+        raise InputError(f"{name!r}: categories must be distinct, got {safe_repr(list(categories))}.")
     return stripped
 
 
@@ -438,9 +440,9 @@ def name_classes(label: Label, weights: Mapping[Any, float]) -> dict[Any, float]
     for name, key in named.items():
         if key not in known:
             texts = [str(each) for each in label.classes]
-            listed = ", ".join(texts) if len(texts) <= _FEW_CLASSES else shown(texts)
+            listed = ", ".join(texts) if len(texts) <= _FEW_CLASSES else safe_repr(texts)
             raise InputError(
-                f"{setting('class_weight')} names {shown(name)}, which is no class: the classes are "
+                f"{option_name('class_weight')} names {safe_repr(name)}, which is no class: the classes are "
                 f"{listed or 'none, since the label is a number'}.{nearest(key, texts)}",
                 setting="class_weight",
                 code="value",

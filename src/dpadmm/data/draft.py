@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from dpadmm.checks import nearest
-from dpadmm.data.cells import is_empty, numbers_of, written
+from dpadmm.data.cells import is_empty, numbers_of, text_of_value
 from dpadmm.data.columns import record_of
 from dpadmm.data.encoding import CONSTANT
 from dpadmm.data.reading import UNNAMED, may_lack_header, name_columns, no_header, read_file
@@ -164,7 +164,7 @@ def _type_of_texts(cells: pd.Series) -> ColumnType:
     there = cells[~is_empty(cells)]
     if not len(there):
         return ColumnType.NUMBER
-    if np.mean([text.lower() in ("true", "false") for text in written(there.tolist())]) >= _MOSTLY:
+    if np.mean([text.lower() in ("true", "false") for text in text_of_value(there.tolist())]) >= _MOSTLY:
         return ColumnType.BOOLEAN
     return ColumnType.NUMBER if np.mean(~np.isnan(numbers_of(there))) >= _MOSTLY else ColumnType.TEXT
 

@@ -22,7 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.data.cells import Cells, Mask
 from dpadmm.data.columns import Column, ColumnScale
 from dpadmm.errors import InputError, raise_alone
@@ -313,7 +313,7 @@ def _pair(name: str, bounds: Any, advice: str) -> tuple[Any, Any]:
             raise TypeError  # it would be taken apart into letters or names of columns
         low, high = bounds
     except Exception:  # noqa: BLE001 - whatever an object says when it is unpacked may quote a cell
-        raise_alone(InputError(f"{name} must be a pair (low, high), got {shown(bounds)}. {advice}"))
+        raise_alone(InputError(f"{name} must be a pair (low, high), got {safe_repr(bounds)}. {advice}"))
     return low, high
 
 
@@ -324,7 +324,7 @@ def box_of(bounds: Any, n_features: int) -> tuple[Floats, Floats]:
         try:
             values = np.asarray(side, dtype=np.float64)
         except Exception:  # noqa: BLE001 - whatever an object says when it is converted may quote a cell
-            raise_alone(InputError(f"feature_bounds must be numbers, got {shown(side)}. {_EXAMPLE}"))
+            raise_alone(InputError(f"feature_bounds must be numbers, got {safe_repr(side)}. {_EXAMPLE}"))
         if values.shape not in ((), (n_features,)) or not np.all(np.isfinite(values)):
             raise InputError(
                 f"feature_bounds must be finite and fit {n_features} features, got shape {values.shape}. {_EXAMPLE}"

@@ -8,7 +8,7 @@ import pandas as pd
 from scipy.special import expit
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.data.columns import BinaryLabel, Numeric
 from dpadmm.data.partition import EncodedTable, by_sizes, check_generator
 from dpadmm.data.schema import Schema
@@ -141,7 +141,7 @@ def logistic_table(
 BLOCK_NUMBERS = 2_000_000
 
 
-class Entries(Enum):
+class EntryDistribution(Enum):
     """How the entries of a matrix are drawn before it is made symmetric and its spectrum is scaled.
 
     Signed entries have eigenvectors without a preferred direction. Non-negative ones have their top eigenvector near
@@ -160,7 +160,7 @@ def random_quadratics(
     tau: float = 1.0,
     smoothness: float = 2.0,
     slope_range: tuple[float, float] = (0.0, 60.0),
-    entries: Entries = Entries.GAUSSIAN,
+    entries: EntryDistribution = EntryDistribution.GAUSSIAN,
     is_shared: bool = False,
 ) -> QuadraticAgents:
     """Return agents `f_i(x) = x'B_i x / 2 + c_i'x` whose B_i have spectra that reach exactly from tau to L.
@@ -181,7 +181,7 @@ def random_quadratics(
     agents, size = checks.count("n_agents", n_agents), checks.count("dimension", dimension)
     low, high = slope_range
     if not checks.finite("slope_range[0]", low) <= checks.finite("slope_range[1]", high):
-        raise InputError(f"slope_range must be (low, high) with low <= high, got {shown(slope_range)}.")
+        raise InputError(f"slope_range must be (low, high) with low <= high, got {safe_repr(slope_range)}.")
     generator = check_generator(rng)
     matrices = random_spd(1 if is_shared else agents, size, tau, smoothness, generator, entries)
     if is_shared:
@@ -191,7 +191,12 @@ def random_quadratics(
 
 
 def random_spd(
-    count: int, size: int, lower: float, upper: float, rng: np.random.Generator, entries: Entries = Entries.GAUSSIAN
+    count: int,
+    size: int,
+    lower: float,
+    upper: float,
+    rng: np.random.Generator,
+    entries: EntryDistribution = EntryDistribution.GAUSSIAN,
 ) -> Floats:
     """Return symmetric matrices (count, size, size) whose eigenvalues are mapped affinely onto [lower, upper].
 
@@ -199,12 +204,14 @@ def random_spd(
     `lower I + (upper - lower) (S - s_1 I) / (s_d - s_1)`; for size 1, uniform on [lower, upper].
     """
     if not checks.positive("lower eigenvalue", lower) <= checks.finite("upper eigenvalue", upper):
-        raise InputError(f"Eigenvalue bounds must satisfy 0 < lower <= upper, got {shown(lower)}, {shown(upper)}.")
+        raise InputError(
+            f"Eigenvalue bounds must satisfy 0 < lower <= upper, got {safe_repr(lower)}, {safe_repr(upper)}."
+        )
     if size == 1:
         return rng.uniform(lower, upper, (count, 1, 1))
     out = np.empty((count, size, size))
     step = max(1, BLOCK_NUMBERS // size**2)
-    fill = rng.random if entries is Entries.NON_NEGATIVE else rng.standard_normal
+    fill = rng.random if entries is EntryDistribution.NON_NEGATIVE else rng.standard_normal
     diagonal = np.arange(size)
     for start in range(0, count, step):
         block = out[start : start + step]

@@ -29,7 +29,7 @@ from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.reading import PARQUET, call_reader, name_columns
 from dpadmm.data.schema import Schema
-from dpadmm.data.tables import Findings, ScreenedCells, check_present, conclude, read_cells
+from dpadmm.data.tables import CellFindings, ScreenedCells, check_present, conclude, read_cells
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.ledger.fingerprints import column_digest
@@ -320,7 +320,7 @@ class BatchReader:
         called = dict(zip(table.names, table.stored, strict=True))
         return cls(schema, screening, tuple(called[name] for name in needed))
 
-    def batches(self, part: TablePart) -> Iterator[tuple[ScreenedCells, Findings]]:
+    def batches(self, part: TablePart) -> Iterator[tuple[ScreenedCells, CellFindings]]:
         """Yield the screened rows of a part and what is awkward in them, a batch at a time."""
         names = dict(zip(self.stored, [*self.schema.column_names, self.schema.label.name], strict=True))
         for frame in part.frames(self.stored):
@@ -329,9 +329,9 @@ class BatchReader:
             yield read_cells(self.schema, read, numbers, str(part.path), self.screening)
 
 
-def check_part(reader: BatchReader, part: TablePart) -> Findings:
+def check_part(reader: BatchReader, part: TablePart) -> CellFindings:
     """Return the awkward cells of a part."""
-    found = Findings(str(part.path))
+    found = CellFindings(str(part.path))
     for _, findings in reader.batches(part):
         found.add(findings)
     return found
@@ -419,7 +419,7 @@ class StreamedRows:
         found = self.workers.run(partial(check_part, self.reader), self.table.parts)
         files = []
         for where, parts in groupby(found, key=lambda each: each.where):
-            files.append(Findings(where))
+            files.append(CellFindings(where))
             for part in parts:
                 files[-1].add(part)
         return conclude(files, self.reader.schema, self.reader.screening, self.table.where)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm import checks
-from dpadmm.checks import plural, shown
+from dpadmm.checks import plural, safe_repr
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
@@ -92,7 +92,7 @@ def dirichlet_label_skew(
 def check_generator(rng: np.random.Generator) -> np.random.Generator:
     """Return `rng` if it is a generator: a seed or None would hide where the randomness comes from."""
     if not isinstance(rng, np.random.Generator):
-        raise InputError(f"rng must be a numpy Generator (numpy.random.default_rng(seed)), got {shown(rng)}.")
+        raise InputError(f"rng must be a numpy Generator (numpy.random.default_rng(seed)), got {safe_repr(rng)}.")
     return rng
 
 

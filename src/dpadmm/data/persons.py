@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpadmm.checks import plural, setting
+from dpadmm.checks import option_name, plural
 from dpadmm.data.cells import is_empty
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Ints
@@ -58,7 +58,7 @@ class Persons:
         if self.most_silos > silos_per_person:
             raise InputError(
                 f"One person has rows in {self.most_silos} silos, but at most {plural(silos_per_person, 'silo')} "
-                f"per person was stated. Use {setting('silos_per_person', self.most_silos)}, so that what all "
+                f"per person was stated. Use {option_name('silos_per_person', self.most_silos)}, so that what all "
                 "silos release about a person is added up. If the same identifier means different people in "
                 "different silos, rename it. Nothing was spent."
             )

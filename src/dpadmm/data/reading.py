@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpadmm.checks import setting
+from dpadmm.checks import option_name
 from dpadmm.data.cells import listed_cells
 from dpadmm.data.schema import numbered_names
 from dpadmm.errors import InputError, raise_alone
@@ -85,8 +85,8 @@ def _separator(path: Path, text: str) -> str:
     if len(found) > 1:
         candidates = " or ".join(_SEPARATORS[sep] for sep in found)
         raise InputError(
-            f"{path}: its first line could be cells between {candidates}. Say which with {setting('sep')}, for "
-            f"instance {setting('sep', 'tab' if found[0] == chr(9) else found[0])}."
+            f"{path}: its first line could be cells between {candidates}. Say which with {option_name('sep')}, for "
+            f"instance {option_name('sep', 'tab' if found[0] == chr(9) else found[0])}."
         )
     return found[0] if found else ","
 
@@ -213,7 +213,7 @@ def name_columns(where: str, found: Sequence[Any]) -> list[str]:
 
 def no_header() -> str:
     """Say what to do where the first line is a record."""
-    option = setting("header", False)
+    option = option_name("header", False)
     return f"If the first line is a record, not a header, use {option}: the columns are then column1, column2, ..."
 
 
@@ -225,9 +225,9 @@ def may_lack_header(path: str | Path) -> bool:
 def check_stored(path: Path, asked: TableFormat) -> None:
     """Refuse settings of text for a file that knows its cells."""
     text_settings = {"sep": asked.sep, "decimal": asked.decimal, "encoding": asked.encoding}
-    given = [setting(name) for name, value in text_settings.items() if value is not None]
+    given = [option_name(name) for name, value in text_settings.items() if value is not None]
     if not asked.has_header and not may_lack_header(path):
-        given.append(setting("header", False))
+        given.append(option_name("header", False))
     if given:
         raise InputError(f"{', '.join(given)}: only for text files such as CSV. Leave out for {path}.")
 
@@ -259,7 +259,8 @@ def _with_points(cells: pd.Series, written: TableFormat, where: str) -> pd.Serie
         row = int(np.flatnonzero(np.isin(places, unclear))[0]) + 1
         raise InputError(
             f"{where}, row {row}: the cell is a number with a decimal comma and another with a decimal point. Say "
-            f"{setting('decimal', ',')} (1.234,5 is then 1234.5, and 1.234 is 1234) or {setting('decimal', '.')} "
+            f"{option_name('decimal', ',')} (1.234,5 is then 1234.5, and 1.234 is 1234) or "
+            f"{option_name('decimal', '.')} "
             "(1.234 is then a little more than 1). (Rows are counted from 1, without the header.)"
         )
     found = np.array([*map(with_point, texts), None], dtype=object)
@@ -320,7 +321,7 @@ def call_reader(path: Path, kind: str, read: Callable[[], Any]) -> Any:
         raise_alone(
             InputError(
                 f"{path} is not text in the encoding used to read it (UTF-8 unless stated). Give another one, for "
-                f"instance {setting('encoding', 'cp1252')} (Windows, western Europe), or save the file as UTF-8."
+                f"instance {option_name('encoding', 'cp1252')} (Windows, western Europe), or save the file as UTF-8."
             )
         )
     except pd.errors.EmptyDataError:
@@ -335,6 +336,7 @@ def call_reader(path: Path, kind: str, read: Callable[[], Any]) -> Any:
             why = (
                 f"{f'near line {line[1]}' if line else 'somewhere'}, a row has more cells than the first line, a "
                 "quotation mark is not closed, or the file is damaged. Give every row as many cells as the first line, "
-                f"put text with the separator inside in quotation marks, or give the separator with {setting('sep')}."
+                "put text with the separator inside in quotation marks, or give the separator with "
+                f"{option_name('sep')}."
             )
         raise_alone(InputError(f"{path} cannot be read as {kind}: {why}"))

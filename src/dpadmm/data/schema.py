@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpadmm import checks
-from dpadmm.checks import nearest, plural, shown
+from dpadmm.checks import nearest, plural, safe_repr
 from dpadmm.codec import decode
 from dpadmm.data.columns import (
     AnyNumber,
@@ -116,7 +116,7 @@ class Schema:
             raise InputError(f"Column and label names must be distinct; repeated: {', '.join(repeated)}.")
         if self.constant is not None and not 0 < checks.finite("constant", self.constant) < self.row_norm:
             raise InputError(
-                f"constant must lie strictly between 0 and row_norm {self.row_norm:g}, got {shown(self.constant)}."
+                f"constant must lie strictly between 0 and row_norm {self.row_norm:g}, got {safe_repr(self.constant)}."
             )
 
         if self.is_array and any(isinstance(column, Categorical) for column in self.columns):
@@ -270,7 +270,7 @@ def column_of(name: str, known: Any) -> Column:
     if isinstance(known, list | tuple) and known:
         return Categorical(name, tuple(known))
     raise InputError(
-        f"The schema of the column {name!r} must be a pair (low, high) or a list of categories, got {shown(known)}."
+        f"The schema of the column {name!r} must be a pair (low, high) or a list of categories, got {safe_repr(known)}."
     )
 
 
@@ -304,7 +304,7 @@ def _check_record(record: Any, origin: str) -> None:
         raise InputError(f"{origin} is not a schema: it must be a JSON object with format {FORMAT!r}.")
     if record.get("version") != VERSION:
         raise InputError(
-            f"{origin} has schema version {shown(record.get('version'))}; this package reads version {VERSION}."
+            f"{origin} has schema version {safe_repr(record.get('version'))}; this package reads version {VERSION}."
         )
     left = unfilled(record)
     if left:
@@ -316,7 +316,9 @@ def _check_record(record: Any, origin: str) -> None:
         raise InputError(f"{origin} lacks {', '.join(map(repr, lacking))}. Add what is missing.")
     strange = [key for key in record if key not in _KEYS]
     if strange:
-        raise InputError(f"{origin} has no {', '.join(map(shown, strange))}. Remove it.{nearest(strange[0], _KEYS)}")
+        raise InputError(
+            f"{origin} has no {', '.join(map(safe_repr, strange))}. Remove it.{nearest(strange[0], _KEYS)}"
+        )
     if not isinstance(record["columns"], list):
         raise InputError(f"{origin}: 'columns' must be a list, got {type(record['columns']).__name__}.")
 
@@ -324,14 +326,15 @@ def _check_record(record: Any, origin: str) -> None:
 def _called(record: Any, place: int) -> str:
     """Return a column's name; its place, counted from 1, where it has none."""
     name = record.get("name") if isinstance(record, dict) else None
-    return shown(name) if isinstance(name, str) else str(place)
+    return safe_repr(name) if isinstance(name, str) else str(place)
 
 
 def _build(where: str, record: Any, kinds: dict[str, Callable[..., T]]) -> T:
     kind = record.get("kind") if isinstance(record, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
         raise InputError(
-            f"{where}: 'kind' must be one of {', '.join(map(repr, kinds))}, got {shown(kind)}.{nearest(kind, kinds)}"
+            f"{where}: 'kind' must be one of {', '.join(map(repr, kinds))}, got "
+            f"{safe_repr(kind)}.{nearest(kind, kinds)}"
         )
     return decode(kinds[kind], {key: value for key, value in record.items() if key != "kind"}, where)
 
@@ -345,7 +348,7 @@ def label_of(name: str, known: Any, *, is_real: bool = False) -> Label:
     number = len(known) if isinstance(known, list | tuple) else 0
     if number < 2 or (is_real and number > 2):
         sides = "a pair (low, high)" if is_real else "a pair (yes, no), or a list of all classes"
-        raise InputError(f"The schema of the target {name!r} must be {sides}, got {shown(known)}.")
+        raise InputError(f"The schema of the target {name!r} must be {sides}, got {safe_repr(known)}.")
     if number > 2:
         return ClassLabel(name, tuple(known))
     if is_real:

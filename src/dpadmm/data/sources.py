@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from dpadmm.checks import nearest, setting, shown
+from dpadmm.checks import nearest, option_name, safe_repr
 from dpadmm.data.parquet import ParquetTable, StreamedTable, ThreadWorkers, Workers
 from dpadmm.data.reading import check_stored, is_parquet
 from dpadmm.data.schema import Schema, column_of, label_of
@@ -51,7 +51,7 @@ def read_tables(
     is_wanted = _is_streaming_wanted(table, workers)
     if files:
         whole = {"split_by": split_by, "persons": person, "na_values": table.na_values or None}
-        whole_only = [setting(name) for name, value in whole.items() if value is not None]
+        whole_only = [option_name(name) for name, value in whole.items() if value is not None]
         streams = _to_stream(files, table, is_wanted, whole_only)
         found: AnyTables
         if streams is None:
@@ -79,7 +79,7 @@ def _to_stream(
     """
     folder = next((path for path in files if path.is_dir()), None)
     if folder is not None and is_wanted is False:
-        raise InputError(f"{folder} is a folder, whose files are streamed. Leave out {setting('stream', False)}.")
+        raise InputError(f"{folder} is a folder, whose files are streamed. Leave out {option_name('stream', False)}.")
     is_wanted = True if folder is not None else is_wanted
     may_stream = not whole_only and all(is_parquet(path) and path.is_file() for path in files)
     if is_wanted is False or (is_wanted is None and not may_stream):
@@ -87,7 +87,7 @@ def _to_stream(
     if whole_only:
         raise InputError(
             f"{', '.join(whole_only)} cannot be used with tables that are streamed: all rows must be in memory for it. "
-            f"Leave it out, or use {setting('stream', False)} and a table in one file."
+            f"Leave it out, or use {option_name('stream', False)} and a table in one file."
         )
     other = next((path for path in files if not is_parquet(path)), None)
     if other is not None:
@@ -104,7 +104,9 @@ def _is_streaming_wanted(table: TableOptions, workers: Workers | None) -> bool |
     if workers is None:
         return table.stream
     if table.stream is False:
-        raise InputError(f"{setting('cluster')} reads tables in passes. Leave it out, or {setting('stream', False)}.")
+        raise InputError(
+            f"{option_name('cluster')} reads tables in passes. Leave it out, or {option_name('stream', False)}."
+        )
     return True
 
 
@@ -127,7 +129,7 @@ def _listed(data: Any) -> tuple[list[Any], list[str] | None]:
         return [Path(each) for each in given], names
     if given and all(isinstance(each, pd.DataFrame) for each in given):
         return given, names
-    raise InputError(f"data must be {_WANTED}, got {shown(data)}. Arrays are fitted by the estimators.")
+    raise InputError(f"data must be {_WANTED}, got {safe_repr(data)}. Arrays are fitted by the estimators.")
 
 
 def public_schema(given: Any, target: str | None, *, is_real: bool) -> Schema:
@@ -143,18 +145,18 @@ def public_schema(given: Any, target: str | None, *, is_real: bool) -> Schema:
     if isinstance(given, Schema):
         if target is not None and target != given.label.name:
             raise InputError(
-                f"{setting('target')} is {target!r}, but the schema predicts {given.label.name!r}. Make them agree."
+                f"{option_name('target')} is {target!r}, but the schema predicts {given.label.name!r}. Make them agree."
             )
         return given
     if not isinstance(given, Mapping):
         raise InputError(
             "schema is needed: public bounds and categories, which are never taken from the data. Give a Schema, "
             "the path of its file (`dpadmm schema init` drafts one), or a dict of what is publicly known: "
-            f"{{'age': (0, 120), 'sex': ['F', 'M'], 'sick': ('yes', 'no')}}; got {shown(given)}."
+            f"{{'age': (0, 120), 'sex': ['F', 'M'], 'sick': ('yes', 'no')}}; got {safe_repr(given)}."
         )
     if target is None or target not in given:
         raise InputError(
-            f"target must name a column of schema=, got {shown(target)}.{nearest(target, map(str, given))}"
+            f"target must name a column of schema=, got {safe_repr(target)}.{nearest(target, map(str, given))}"
         )
     columns = tuple(column_of(str(name), known) for name, known in given.items() if name != target)
     return Schema(columns, label_of(target, given[target], is_real=is_real))
@@ -168,7 +170,8 @@ def cluster_workers(cluster: Any, tell: Callable[[str], None]) -> Iterator[Worke
         return
     if find_spec("distributed") is None:
         raise InputError(
-            f"{setting('cluster')} needs the extra `cluster`, which is not installed: run pip install '.[cluster]' in "
+            f"{option_name('cluster')} needs the extra `cluster`, which is not installed: run pip install "
+            "'.[cluster]' in "
             "a checkout of dpadmm, here and on the machines of the cluster."
         )
     from dpadmm.data.cluster import connect

@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpadmm.checks import plural, setting
-from dpadmm.data.cells import EMPTY_TEXTS, Cells, Mask, is_empty, written
+from dpadmm.checks import option_name, plural
+from dpadmm.data.cells import EMPTY_TEXTS, Cells, Mask, is_empty, text_of_value
 from dpadmm.data.columns import Column, Label
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ProfileForm
@@ -77,7 +77,7 @@ class ScreenedCells:
         return Screened(self.rows(encoding), self.labels, self.blank, self.notes)
 
 
-class Awkward(IntEnum):
+class CellProblem(IntEnum):
     """What may be wrong with a cell, in the order in which it is reported."""
 
     NO_NUMBER = 0
@@ -87,8 +87,8 @@ class Awkward(IntEnum):
 
 
 @dataclass
-class Findings:
-    """Awkward cells of a file, `where`, and its rows, all and blanked.
+class CellFindings:
+    """CellProblem cells of a file, `where`, and its rows, all and blanked.
 
     tallies: by the place of their column (the label is the last), how many cells, and the numbers of the first rows.
     """
@@ -96,9 +96,9 @@ class Findings:
     where: str
     rows: int = 0
     blank: int = 0
-    tallies: dict[tuple[int, Awkward], tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    tallies: dict[tuple[int, CellProblem], tuple[int, tuple[int, ...]]] = field(default_factory=dict)
 
-    def add(self, later: "Findings") -> None:
+    def add(self, later: "CellFindings") -> None:
         """Count what was found in later rows of the same file as well."""
         self.rows, self.blank = self.rows + later.rows, self.blank + later.blank
         for place, (number, first) in later.tallies.items():
@@ -108,16 +108,16 @@ class Findings:
 
 def read_cells(
     schema: Schema, frame: pd.DataFrame, numbers: Ints, where: str, how: CellRules, *, is_labelled: bool = True
-) -> tuple[ScreenedCells, Findings]:
+) -> tuple[ScreenedCells, CellFindings]:
     """Read every column, and the label if there is one, and mark the awkward cells; nothing is refused yet.
 
     numbers: of the rows in their file, from 1.
     """
-    findings, blank = Findings(where, rows=len(frame)), np.zeros(len(frame), dtype=bool)
+    findings, blank = CellFindings(where, rows=len(frame)), np.zeros(len(frame), dtype=bool)
     cells, labels = [], np.empty(0)
     for place, column in enumerate((*schema.columns, schema.label)[: len(schema.columns) + is_labelled]):
         found, is_label = column.read(frame[column.name]), place == len(schema.columns)
-        for kind, rows in zip(Awkward, (found.strange, found.missing, found.unlisted, found.outside), strict=True):
+        for kind, rows in zip(CellProblem, (found.strange, found.missing, found.unlisted, found.outside), strict=True):
             if rows.any():
                 findings.tallies[place, kind] = int(rows.sum()), tuple(numbers[rows][:_MOST_ROWS].tolist())
         if how.missing == "blank" or (is_label and how.missing != "error"):
@@ -132,7 +132,7 @@ def read_cells(
     return ScreenedCells(tuple(schema.columns), cells, labels, blank, ()), findings
 
 
-def conclude(files: Sequence[Findings], schema: Schema, how: CellRules, where: str) -> tuple[str, ...]:
+def conclude(files: Sequence[CellFindings], schema: Schema, how: CellRules, where: str) -> tuple[str, ...]:
     """Refuse the files of one silo, called `where`, for what was found in them, or return notes for the data's holder.
 
     Messages quote no cell.
@@ -162,39 +162,39 @@ def conclude(files: Sequence[Findings], schema: Schema, how: CellRules, where: s
     return tuple(notes)
 
 
-def _describe_fault(kind: Awkward, column: Column | Label, how: CellRules) -> str | None:
+def _describe_fault(kind: CellProblem, column: Column | Label, how: CellRules) -> str | None:
     """Say what is wrong and what to do, None where the policies allow such cells."""
     match kind:
-        case Awkward.NO_NUMBER:
+        case CellProblem.NO_NUMBER:
             return (
                 "the cell is not a finite number. Write numbers with a decimal point and without units; if a word such "
-                f"as ? stands for a missing value, use {setting('na_values', '?')}; if decimals follow a comma, "
-                f"{setting('decimal', ',')}; or declare the column categorical."
+                f"as ? stands for a missing value, use {option_name('na_values', '?')}; if decimals follow a comma, "
+                f"{option_name('decimal', ',')}; or declare the column categorical."
             )
-        case Awkward.EMPTY if how.missing == "error":
-            fill = f"Fill it in, or choose {setting('missing', 'fill')} or {setting('missing', 'blank')}."
+        case CellProblem.EMPTY if how.missing == "error":
+            fill = f"Fill it in, or choose {option_name('missing', 'fill')} or {option_name('missing', 'blank')}."
             return f"the cell is empty. {fill}"
-        case Awkward.UNLISTED if how.unlisted == "error":
+        case CellProblem.UNLISTED if how.unlisted == "error":
             return (
                 f"not one of the listed values ({column.allowed}). Correct it, list it in the schema if it is publicly "
-                f"known, or choose {setting('unlisted', 'zero')} or {setting('unlisted', 'blank')}."
+                f"known, or choose {option_name('unlisted', 'zero')} or {option_name('unlisted', 'blank')}."
             )
-        case Awkward.OUTSIDE if how.out_of_range == "error":
+        case CellProblem.OUTSIDE if how.out_of_range == "error":
             return (
                 f"outside the public bounds ({column.allowed}). Correct it, widen the bounds from public knowledge, or "
-                f"choose {setting('out_of_range', 'clip')}."
+                f"choose {option_name('out_of_range', 'clip')}."
             )
     return None
 
 
-def _describe_change(kind: Awkward, how: CellRules, *, is_label: bool) -> str | None:
+def _describe_change(kind: CellProblem, how: CellRules, *, is_label: bool) -> str | None:
     """Say what was done with cells that are allowed; nothing of those whose rows are blanked, which are counted."""
     match kind:
-        case Awkward.EMPTY if how.missing != "blank" and not is_label:
+        case CellProblem.EMPTY if how.missing != "blank" and not is_label:
             return "empty, filled"
-        case Awkward.UNLISTED if how.unlisted != "blank" and not is_label:
+        case CellProblem.UNLISTED if how.unlisted != "blank" and not is_label:
             return "unlisted, encoded as none of the listed categories"
-        case Awkward.OUTSIDE:
+        case CellProblem.OUTSIDE:
             return "outside the bounds, moved to the nearest one"
     return None
 
@@ -275,7 +275,8 @@ def check_present(where: str, wanted: Sequence[str], found: Sequence[Any]) -> No
     why = f"{there or 'none'} of the {len(wanted)} wanted names {is_there}."
     if number == 1 and is_text_file(where):
         why = (
-            f"it was read as a single column. If another character separates the cells, give it with {setting('sep')}."
+            "it was read as a single column. If another character separates the cells, give it with "
+            f"{option_name('sep')}."
         )
     columns = f"column{'s' * (len(lacking) > 1)} {', '.join(map(repr, lacking))}"
     raise InputError(f"{where} lacks the {columns}: {why} {names_remedy(where, found)}")
@@ -285,8 +286,8 @@ def names_remedy(where: str, found: Sequence[Any]) -> str:
     """Say what to do where columns are not found by their names; those of a file without a header are numbered."""
     if list(found) == numbered_names(len(found)):
         return (
-            f"With {setting('header', False)} the columns are called column1, column2, ... from left to right. Use "
-            f"these names, or add a header line to the file and leave out {setting('header', False)}."
+            f"With {option_name('header', False)} the columns are called column1, column2, ... from left to right. Use "
+            f"these names, or add a header line to the file and leave out {option_name('header', False)}."
         )
     header = f" {no_header()}" if may_lack_header(where) else ""
     return f"Rename the columns of the file, or correct the wanted names.{header}"
@@ -301,7 +302,7 @@ def split_table(frame: pd.DataFrame, column: str, where: str) -> dict[str, pd.Da
             f"{where}, row {empty[0]}, column {column!r}: the cell is empty in {plural(len(empty), 'row')}, so "
             "their silo is unknown. Fill in these cells. (Rows are counted from 1, without the header.)"
         )
-    groups = np.array(written(frame[column].astype(object).tolist()), dtype=object)
+    groups = np.array(text_of_value(frame[column].astype(object).tolist()), dtype=object)
     return {name: frame[groups == name] for name in sorted(set(groups))}
 
 
@@ -309,7 +310,7 @@ def check_split(split_by: str | None, schema: Schema) -> None:
     """Refuse to split by a column that a schema uses: within a silo all rows would have the same value."""
     if split_by in (*schema.column_names, schema.label.name):
         raise InputError(
-            f"{setting('split_by', split_by)} is also a column of the schema. A column can name the silo of a row "
+            f"{option_name('split_by', split_by)} is also a column of the schema. A column can name the silo of a row "
             "or be a feature, not both. Take it out of the schema, or split by another column."
         )
 
@@ -372,7 +373,7 @@ def check_no_copies(tables: Mapping[str, "SiloTable | StreamedTable"], protectio
         if len(places) > protection.silos_per_person:
             raise InputError(
                 f"{len(places)} tables contain the same rows: {', '.join(places)}. Give only one of them, or, if they "
-                f"do hold the same people, use {setting('silos_per_person', len(places))} or more."
+                f"do hold the same people, use {option_name('silos_per_person', len(places))} or more."
             )
 
 
@@ -384,7 +385,7 @@ def read_silos(
     protection: see `check_no_copies`.
     """
     if not files:
-        raise InputError(f"At least one file is needed: one per silo, or one with {setting('split_by')}.")
+        raise InputError(f"At least one file is needed: one per silo, or one with {option_name('split_by')}.")
     _check_one(files, split_by)
     names, read = silo_names(files), [read_file(file, written) for file in files]
     tables = [SiloTable(each.frame, str(file), each.written) for each, file in zip(read, files, strict=True)]
@@ -406,7 +407,7 @@ def arrange_silos(
 
 def _check_one(tables: Sized, split_by: str | None) -> None:
     if split_by is not None and len(tables) != 1:
-        raise InputError(f"{setting('split_by')} takes one table, got {len(tables)}. Without it, each is a silo.")
+        raise InputError(f"{option_name('split_by')} takes one table, got {len(tables)}. Without it, each is a silo.")
 
 
 def silo_names(files: Sequence[Path]) -> list[str]:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
-from dpadmm.checks import nearest, shown
+from dpadmm.checks import nearest, safe_repr
 from dpadmm.core.budget import LedgerFile
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.model import Guarantee, ReleasedModel
@@ -23,7 +23,15 @@ from dpadmm.core.train import Trained, train
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
-from dpadmm.estimators.data import ASSUMED_ROWS, compared, counted, hide_cells, labelled, new_data, table_dataset
+from dpadmm.estimators.data import (
+    ASSUMED_ROWS,
+    add_label,
+    hide_cells,
+    new_data,
+    predict_and_label,
+    reset_rows,
+    table_dataset,
+)
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
     HopelessPlanWarning,
@@ -78,7 +86,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 kept = plain.get(outer, getattr(self, outer))
                 kept = RECORDS[outer]() if kept is None else kept
                 if inner not in vars(kept):
-                    raise InputError(f"{outer} has no setting {shown(inner)}.{nearest(inner, vars(kept))}")
+                    raise InputError(f"{outer} has no setting {safe_repr(inner)}.{nearest(inner, vars(kept))}")
                 plain[outer] = replace(kept, **{inner: params[name]})
             else:
                 plain[name] = params[name]
@@ -148,7 +156,7 @@ class PrivateLinearModel(PrivateEstimator):
             return self._array_dataset(X, y, owners)
         self._check_label(schema, self._loss())
         with hide_cells(self):
-            table = labelled(self, X, y, schema.label.name)
+            table = add_label(self, X, y, schema.label.name)
             dataset = table_dataset(schema, settings.screening, table, owners)
         self.n_features_in_ = len(schema.columns)
         self.feature_names_in_ = np.array(schema.column_names, dtype=object)
@@ -211,7 +219,7 @@ class PrivateLinearModel(PrivateEstimator):
                 )
         schema = Schema.load(os.fspath(self.schema)) if isinstance(self.schema, str | os.PathLike) else self.schema
         if not isinstance(schema, Schema):
-            raise InputError(f"schema must be a Schema, the path of its JSON file or None, got {shown(schema)}.")
+            raise InputError(f"schema must be a Schema, the path of its JSON file or None, got {safe_repr(schema)}.")
         return schema.with_intercept(training.fit_intercept)
 
     def _ledger_file(self) -> LedgerFile:
@@ -338,7 +346,7 @@ class PrivateLinearModel(PrivateEstimator):
         if not self.has_schema:
             return score_rows(self.released_, new_data(self, X))
         with hide_cells(self):
-            return score_rows(self.released_, counted(X), screening=self.screening)
+            return score_rows(self.released_, reset_rows(X), screening=self.screening)
 
     @property
     def profile_(self) -> ReleasedProfile | None:
@@ -346,14 +354,14 @@ class PrivateLinearModel(PrivateEstimator):
         check_is_fitted(self)
         return self.released_.profile
 
-    def compared(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
-        """Return predictions and labels of a table with a schema, and which rows were blanked, see `data.compared`."""
-        table = labelled(self, X, y, self.released_.schema.label.name)
-        return compared(self.released_, table, self.screening, self.options.threshold)
+    def predict_and_label(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
+        """Return predictions and labels of a table with a schema, and which rows were blanked."""
+        table = add_label(self, X, y, self.released_.schema.label.name)
+        return predict_and_label(self.released_, table, self.screening, self.options.threshold)
 
     def _table_score(self, measure: Callable[..., float], X: Any, y: Any, sample_weight: Any) -> float:
         """Return a figure on a table with a schema; blanked rows are left out."""
-        found, labels, blank = self.compared(X, y)
+        found, labels, blank = self.predict_and_label(X, y)
         weights = None if sample_weight is None else np.asarray(sample_weight)[~blank]
         return float(measure(labels[~blank], found[~blank], sample_weight=weights))
 

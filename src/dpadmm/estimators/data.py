@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.core.budget import LedgerData
 from dpadmm.core.dataset import ArrayRows, Dataset
 from dpadmm.core.model import ReleasedModel
@@ -220,12 +220,12 @@ def table_dataset(schema: Schema, screening: CellRules, table: pd.DataFrame, own
     )
 
 
-def labelled(estimator: BaseEstimator, X: Any, y: Any, label: str) -> pd.DataFrame:
+def add_label(estimator: BaseEstimator, X: Any, y: Any, label: str) -> pd.DataFrame:
     """Return the table with its label, y; the index counts the rows of X, so that messages do."""
     name = type(estimator).__name__
     if y is None:
         raise InputError(f"{name} requires y to be passed, but the target y is None.")
-    table = counted(X)
+    table = reset_rows(X)
     with refuse_as("y must be one label for each row of X."):
         if isinstance(y, list | tuple):  # cell by cell: as one array, one person's label would change how others read
             values = pd.Series(list(y), dtype=object)
@@ -236,7 +236,7 @@ def labelled(estimator: BaseEstimator, X: Any, y: Any, label: str) -> pd.DataFra
     return table.assign(**{label: values})
 
 
-def compared(
+def predict_and_label(
     model: ReleasedModel, table: pd.DataFrame, screening: CellRules, threshold: float | None = None
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
     """Return predictions and labels of a labelled table with a schema, and which rows were blanked.
@@ -250,7 +250,7 @@ def compared(
     return encode_predictions(model, shift_to_threshold(model, scores, threshold)), read.labels, read.blank
 
 
-def counted(X: Any) -> pd.DataFrame:
+def reset_rows(X: Any) -> pd.DataFrame:
     """Return a data frame whose index counts its rows: its own may hold people's names or numbers."""
     if not isinstance(X, pd.DataFrame):
         raise InputError(f"With a schema, X must be a pandas DataFrame with its columns, got {type(X).__name__}.")
@@ -299,15 +299,15 @@ def class_list(classes: Any, y: NDArray[Any]) -> tuple[NDArray[Any], bool]:
                 "all of them with classes=."
             )
         return found, False
-    with refuse_as(f"classes must list at least 2 distinct labels, got {shown(classes)}."):
+    with refuse_as(f"classes must list at least 2 distinct labels, got {safe_repr(classes)}."):
         given = np.asarray(classes)
     if given.ndim != 1 or len(given) < 2:
-        raise InputError(f"classes must list at least 2 distinct labels, got {shown(classes)}.")
+        raise InputError(f"classes must list at least 2 distinct labels, got {safe_repr(classes)}.")
     with refuse_as("classes must be labels of one kind, all numbers or all text."):
         known = np.unique(given)
         strange = ~np.isin(y, known)
     if len(known) != len(given):
-        raise InputError(f"classes must be distinct, got {shown(classes)}.")
+        raise InputError(f"classes must be distinct, got {safe_repr(classes)}.")
     if np.any(strange):
         raise InputError(
             f"y contains labels that are not among the {len(known)} given as classes. List every label that may occur."

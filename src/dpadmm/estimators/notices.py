@@ -6,7 +6,7 @@ All are given before anything is spent, so whoever turns them into errors loses 
 import warnings
 from dataclasses import fields
 
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
 
 _USUAL_DELTA = 1e-6  # where a release asks for none
@@ -63,7 +63,7 @@ def figure_without_ledger_notice(
 ) -> str:
     """Return what a figure without a ledger means, with lines to copy that make one, for two such figures."""
     changed = {
-        field.name: shown(getattr(protection, field.name))
+        field.name: safe_repr(getattr(protection, field.name))
         for field in fields(Protection)
         if getattr(protection, field.name) != getattr(ONE_RECORD, field.name)
     }

@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
-from dpadmm.checks import nearest, shown
+from dpadmm.checks import nearest, safe_repr
 from dpadmm.core.model import Guarantee, ReleasedModel
 from dpadmm.core.train import Trained
 from dpadmm.errors import InputError
@@ -90,13 +90,13 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         Everything is checked and, with a ledger, recorded before noise is drawn.
         """
         check_fit_arguments(others, self.get_params())
-        number, proposed = self._number(), _proposed(self.estimator, self.param_grid)
+        number, proposed = self._number(), _list_candidates(self.estimator, self.param_grid)
         models = [self._candidate(params) for params in proposed]
         resolved = [model._resolved(has_persons=persons is not None) for model in models]
         done = models[0]._train(resolved, X, y, groups, persons, [_description(params) for params in proposed], number)
         self.best_index_ = done.chosen
         self.best_params_ = proposed[done.chosen]
-        self.best_estimator_ = models[0].set_params(**_searched(models[done.chosen]))
+        self.best_estimator_ = models[0].set_params(**_searched_settings(models[done.chosen]))
         self.cv_results_ = _results(done, proposed)
         self.best_score_ = float(self.cv_results_["mean_test_score"][done.chosen])
         return self
@@ -106,7 +106,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         if isinstance(self.compared, str):
             if self.compared != "auto":
                 raise InputError(
-                    f"compared must be 'auto' or a whole number of at least 1, got {shown(self.compared)}."
+                    f"compared must be 'auto' or a whole number of at least 1, got {safe_repr(self.compared)}."
                 )
             return None
         return checks.count("compared", self.compared)
@@ -217,7 +217,7 @@ def _column(values: Sequence[Any]) -> Any:
     return column
 
 
-def _proposed(estimator: Any, grid: Any) -> list[dict[str, Any]]:
+def _list_candidates(estimator: Any, grid: Any) -> list[dict[str, Any]]:
     """Return the candidates' settings; refuse what cannot be searched, before anything else is looked at."""
     if not isinstance(estimator, PrivateLinearModel):
         what = f"the class {estimator.__name__}" if isinstance(estimator, type) else type(estimator).__name__
@@ -229,14 +229,14 @@ def _proposed(estimator: Any, grid: Any) -> list[dict[str, Any]]:
         found = [dict(params) for params in ParameterGrid(grid)]
     except (TypeError, ValueError) as problem:
         raise InputError(
-            f"param_grid must be {{name: list of values}}, or a list of such, got {shown(grid)}."
+            f"param_grid must be {{name: list of values}}, or a list of such, got {safe_repr(grid)}."
         ) from problem
     known = estimator.get_params()
     for name in dict.fromkeys(name for params in found for name in params):
         allowed = ", ".join(each for each in SEARCHABLE if each in known)
         if name not in known:
             raise InputError(
-                f"{type(estimator).__name__} has no parameter {shown(name)}; may be searched: {allowed}."
+                f"{type(estimator).__name__} has no parameter {safe_repr(name)}; may be searched: {allowed}."
                 f"{nearest(name, list(known))}"
             )
         if name not in SEARCHABLE:
@@ -250,9 +250,9 @@ def _proposed(estimator: Any, grid: Any) -> list[dict[str, Any]]:
 
 
 def _description(params: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={shown(value)}" for name, value in params.items())
+    return ", ".join(f"{name}={safe_repr(value)}" for name, value in params.items())
 
 
-def _searched(model: PrivateLinearModel) -> dict[str, Any]:
+def _searched_settings(model: PrivateLinearModel) -> dict[str, Any]:
     """Return the searched settings of a candidate."""
     return {name: value for name, value in model.get_params().items() if name in SEARCHABLE}

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from dpadmm.checks import setting
+from dpadmm.checks import option_name
 from dpadmm.core.budget import LedgerFile
 from dpadmm.core.dataset import Dataset
-from dpadmm.core.model import Accountability, ReleasedModel
+from dpadmm.core.model import ProcessingDetails, ReleasedModel
 from dpadmm.core.task import Task, nominal_sizes
 from dpadmm.core.train import train
 from dpadmm.data.columns import name_classes
@@ -24,7 +24,7 @@ from dpadmm.data.sources import AnyTables, in_memory, public_schema, read_tables
 from dpadmm.data.tables import SiloTable, check_present, check_split
 from dpadmm.errors import InputError, LedgerError, raise_alone
 from dpadmm.models.build import public_names
-from dpadmm.models.files import check_apart, check_space, check_writable, checked_suffix
+from dpadmm.models.files import check_apart, check_space, check_suffix, check_writable
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.resolved import ResolvedSettings
@@ -37,23 +37,23 @@ def check_person(
     person: str | None, keep: int | None, protection: Protection, schema: Schema | None, split_by: str | None
 ) -> None:
     """Refuse persons without a column that identifies them, and one that is used for something else as well."""
-    column = setting("person", "COLUMN")
+    column = option_name("person", "COLUMN")
     if person is None:
         if keep is not None:
             raise InputError(
-                f"{setting('keep')} limits the rows of a person. Say which column names the person: {column}."
+                f"{option_name('keep')} limits the rows of a person. Say which column names the person: {column}."
             )
         if protection.unit is Unit.PERSON:
             raise InputError(f"To protect persons with all their rows, say which column names the person: {column}.")
         return
     if person == split_by:
         raise InputError(
-            f"{setting('person')} and {setting('split_by')} name the same column. If every silo is one person, "
-            f"use {setting('unit', 'user')}."
+            f"{option_name('person')} and {option_name('split_by')} name the same column. If every silo is one person, "
+            f"use {option_name('unit', 'user')}."
         )
     if schema is not None and person in (*schema.column_names, schema.label.name):
         raise InputError(
-            f"{setting('person', person)} is a column of the schema, so the model would learn from it. An "
+            f"{option_name('person', person)} is a column of the schema, so the model would learn from it. An "
             "identifier says nothing about other people: take it out of the schema (`dpadmm schema init "
             "--leave-out COLUMN` drafts one without it)."
         )
@@ -96,13 +96,14 @@ class PublicFacts:
         resolved = ResolvedSettings.of(settings, has_persons=person is not None)
         if (dimension is None) is (schema is None):
             raise InputError(
-                f"Give either the number of encoded features ({setting('dimension')}) or {setting('schema')}, not both."
+                f"Give either the number of encoded features ({option_name('dimension')}) or "
+                f"{option_name('schema')}, not both."
             )
         if schema is not None:
             schema = schema.with_intercept(settings.training.fit_intercept)
             check_split(split_by, schema)
         if (sizes is None) is (data is None):
-            raise InputError(f"Give either the records of each silo ({setting('sizes')}) or the tables, not both.")
+            raise InputError(f"Give either the records of each silo ({option_name('sizes')}) or the tables, not both.")
         if data is not None:
             check_person(person, None, resolved.protection, schema, split_by)
             tables = read_tables(data, settings.table, resolved.protection, split_by=split_by, person=person)
@@ -110,13 +111,14 @@ class PublicFacts:
             sizes = counts_of(tables, person, resolved)
         elif person is not None:
             raise InputError(
-                f"{setting('person')} names a column of the tables. With {setting('sizes')}, use "
-                f"{setting('unit', 'person')} instead."
+                f"{option_name('person')} names a column of the tables. With {option_name('sizes')}, use "
+                f"{option_name('unit', 'person')} instead."
             )
         nominal = resolved.nominal_records
         if nominal not in (None, sum(sizes or ())):
             raise InputError(
-                f"{setting('sizes')} must add up to {setting('nominal_records', nominal)}: with add-remove, sizes are "
+                f"{option_name('sizes')} must add up to {option_name('nominal_records', nominal)}: with "
+                "add-remove, sizes are "
                 "nominal too."
             )
         n_classes = (0 if is_real else 2) if schema is None else len(schema.label.classes)
@@ -165,7 +167,7 @@ _SHOWN = ("title", "purpose", "controller", "contact")  # on the page
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedModel:
     """A model that is paid for, and where it is: elsewhere than wanted, if it could not be written there.
 
     plan: what it was trained by. unread: what kept its ledger from being read after the run.
@@ -207,14 +209,14 @@ class TableFit:
             if place is not None:
                 check_writable(place, may_replace=out.force)
         if out.model is not None:
-            checked_suffix(out.model)
+            check_suffix(out.model)
         if said.class_weight is not None:
             name_classes(schema.label, said.class_weight)  # refuses those that are none
         ledger.check(said.epsilon)
         if said.seed is not None and path is not None:
             raise InputError(
-                f"With {setting('seed')} nothing is released, so there is nothing to record. Leave out "
-                f"{setting('ledger')}."
+                f"With {option_name('seed')} nothing is released, so there is nothing to record. Leave out "
+                f"{option_name('ledger')}."
             )
         return cls(schema=schema, settings=settings, ledger=ledger, has_progress=has_progress)
 
@@ -240,9 +242,9 @@ class TableFit:
     def _check_texts(self, tables: AnyTables) -> None:
         """Refuse words that the model file, its report or the terminal could not show."""
         texts = {
-            **{setting(each): getattr(self.said.out, each) or "" for each in _SHOWN},
-            setting("out"): str(self.said.out.model or ""),
-            setting("ledger"): str(self.ledger.path or ""),
+            **{option_name(each): getattr(self.said.out, each) or "" for each in _SHOWN},
+            option_name("out"): str(self.said.out.model or ""),
+            option_name("ledger"): str(self.ledger.path or ""),
             "The schema": self.schema.to_json(),
             "The name of a silo or a file": "".join((*tables, *(table.where for table in tables.values()))),
         }
@@ -252,14 +254,14 @@ class TableFit:
             except UnicodeEncodeError:
                 raise_alone(InputError(f"{what} contains characters that are not UTF-8. Nothing was spent. Rename it."))
 
-    def train(self, dataset: Dataset, show: Callable[[Plan], None]) -> Saved:
+    def train(self, dataset: Dataset, show: Callable[[Plan], None]) -> SavedModel:
         """Plan, show the plan, reserve, run and save; a hopeless target is refused unless asked otherwise."""
         files, budgets = self.said.out, list[UtilityPoint]()
 
         def on_plan(plan: Plan) -> tuple[str, ...]:
             if (plan.is_hopeless or plan.lacks_intervals) and not self.said.training.anyway:
                 raise InputError(
-                    f"{' '.join(plan.warnings)} Nothing was spent. To train anyway, add {setting('anyway', True)}."
+                    f"{' '.join(plan.warnings)} Nothing was spent. To train anyway, add {option_name('anyway', True)}."
                 )
             show(plan)
             if files.report is not None:
@@ -267,12 +269,12 @@ class TableFit:
             return ()
 
         done = train(dataset, [self.settings], self.ledger, on_plan, title=files.title, progress=self.has_progress)
-        about = Accountability(purpose=files.purpose, controller=files.controller, contact=files.contact)
+        about = ProcessingDetails(purpose=files.purpose, controller=files.controller, contact=files.contact)
         model = replace(done.model, about=about, budgets=tuple(budgets))
         place = None if files.model is None else model.save(files.model)
         if files.report is not None:
             model.report(files.report, name=None if place is None else place.name)
-        return Saved(model, place, done.plan, done.unread)
+        return SavedModel(model, place, done.plan, done.unread)
 
     def _budgets(self, plan: Plan) -> tuple[UtilityPoint, ...]:
         settings = self.settings.with_choices_of(plan, self._n_classes)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import setting
+from dpadmm.checks import option_name
 from dpadmm.codec import encode
 from dpadmm.core.budget import LedgerFile
 from dpadmm.core.dataset import ledger_columns
@@ -124,7 +124,9 @@ def _request_of(model: ReleasedModel, settings: EvaluationSettings, privacy: Pri
     ledger.check(settings.epsilon or 0.0)
     has_persons, target = settings.person is not None, Target(settings.epsilon or 0.0, settings.delta or 0.0)
     if has_persons and model.schema.label.is_real:
-        raise InputError(f"{setting('person')} is for models of classes. Nothing was spent. Give one row per person.")
+        raise InputError(
+            f"{option_name('person')} is for models of classes. Nothing was spent. Give one row per person."
+        )
     request = FigureRequest.of(model, target, settings.view, privacy, ledger, has_persons=has_persons)
     check_person(settings.person, None, request.protection, None, settings.split_by)
     return request
@@ -206,7 +208,7 @@ def _check_questions(model: ReleasedModel, settings: EvaluationSettings) -> None
     """Refuse what the model cannot answer, and places that cannot be written."""
     strange = settings.stated("threshold", "by", "plot", "out")
     if strange and not has_counts(model):
-        raise InputError(f"{setting(strange[0])} is for models of two classes. Leave it out.")
+        raise InputError(f"{option_name(strange[0])} is for models of two classes. Leave it out.")
     if settings.threshold is not None and model.has_probabilities:
         checks.open_unit("threshold", settings.threshold)
     if settings.by is not None:
@@ -320,7 +322,8 @@ def _check_not_trained_on(model: ReleasedModel, tables: Mapping[str, SiloTable],
         model.verify(ledger=ledger)
     elif model.spending is None:
         raise InputError(
-            f"The model was trained without a ledger, so there is none to compare with. Leave out {setting('ledger')}."
+            "The model was trained without a ledger, so there is none to compare with. Leave out "
+            f"{option_name('ledger')}."
         )
     with open_for_reading(ledger) as opened:
         if model.spending is not None and not opened.has_head(model.spending.head):
@@ -328,7 +331,7 @@ def _check_not_trained_on(model: ReleasedModel, tables: Mapping[str, SiloTable],
         if any(opened.is_about(ledger_columns(each)) for each in _arrangements(model, tables)):
             raise InputError(
                 "These are training records: they are in the ledger. Exact figures would not be covered by the budget. "
-                f"Measure them with {setting('epsilon')} and {setting('delta')}."
+                f"Measure them with {option_name('epsilon')} and {option_name('delta')}."
             )
 
 

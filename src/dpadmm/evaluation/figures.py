@@ -33,7 +33,7 @@ from dpadmm import checks
 from dpadmm.codec import decode, encode
 from dpadmm.core.model import Guarantee
 from dpadmm.errors import InputError
-from dpadmm.models.files import checked_facts, read_document, signed, write_or_keep
+from dpadmm.models.files import check_facts, read_document, sign_facts, write_or_keep
 from dpadmm.models.measurement import EvaluatedFigure
 from dpadmm.problems.arrays import Floats
 
@@ -447,12 +447,12 @@ class PrivateEvaluation:
 
     def save(self, path: str | Path) -> Path:
         """Write it as JSON, elsewhere if the place has become unwritable: it is paid for. Return where it is."""
-        return write_or_keep(Path(path), signed(encode(self), kind="evaluation"))
+        return write_or_keep(Path(path), sign_facts(encode(self), kind="evaluation"))
 
     @classmethod
     def load(cls, path: str | Path) -> "PrivateEvaluation":
         """Read a saved evaluation; `InputError` for anything else."""
         place = Path(path)
-        facts = checked_facts(place, read_document(place, "evaluation"), kind="evaluation")
+        facts = check_facts(place, read_document(place, "evaluation"), kind="evaluation")
         found: PrivateEvaluation = decode(cls, facts, str(path))
         return found

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from dpadmm import checks
-from dpadmm.checks import setting, shown
+from dpadmm.checks import option_name, safe_repr
 from dpadmm.core.budget import LedgerData, LedgerFile
 from dpadmm.core.model import Guarantee, ReleasedModel
 from dpadmm.core.release import open_release
@@ -24,7 +24,7 @@ from dpadmm.core.spec import ReleaseFacts, plan_sum
 from dpadmm.data.columns import Categorical
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
-from dpadmm.estimators.data import compared, hide_cells, labelled, silo_columns
+from dpadmm.estimators.data import add_label, hide_cells, predict_and_label, silo_columns
 from dpadmm.estimators.notices import (
     LargeDeltaWarning,
     NoLedgerWarning,
@@ -96,10 +96,10 @@ class FigureRequest:
             raise InputError("Simulated noise cannot be recorded as a release. Leave out random_state or ledger.")
         privacy, usual = Privacy() if privacy is None else privacy, ledger.protection
         if not isinstance(privacy, Privacy):
-            raise InputError(f"privacy must be a dpadmm.Privacy(...) or None, got {shown(privacy)}.")
+            raise InputError(f"privacy must be a dpadmm.Privacy(...) or None, got {safe_repr(privacy)}.")
         strange = privacy.stated("unit", "neighbours", "nominal_records", "keep")
         if strange:
-            raise InputError(f"{setting(strange[0])} does not apply to a private figure. Leave it out.")
+            raise InputError(f"{option_name(strange[0])} does not apply to a private figure. Leave it out.")
         has_ledger = ledger.is_wanted and not ledger.is_new
         if not has_persons:
             _check_unit(usual, _unit_of(model), is_counted=privacy.records_per_person is not None or has_ledger)
@@ -113,7 +113,7 @@ class FigureRequest:
                 f"neighbours, but the ledger's budget is for {protection.relation.value}. Nothing was spent."
             )
         if protection.view not in (View.EAVESDROPPER, View.AGGREGATE):
-            raise InputError(f"view must be 'eavesdropper' or 'aggregate' for a metric, got {shown(view)}.")
+            raise InputError(f"view must be 'eavesdropper' or 'aggregate' for a metric, got {safe_repr(view)}.")
         if protection.view is View.AGGREGATE and isinstance(target, PureTarget):
             raise InputError(
                 "view='aggregate' needs Gaussian noise, the only noise that can be split into shares. Give delta too."
@@ -256,15 +256,15 @@ def _check_unit(usual: Protection, trained_for: Unit, *, is_counted: bool) -> No
     if usual.unit is Unit.PERSON:
         raise InputError(
             "The ledger's budget is per person, so a figure must know which person each row belongs to. For classes, "
-            f"use an evaluation with {setting('persons')}. Models of numbers can be measured on public data, or on "
+            f"use an evaluation with {option_name('persons')}. Models of numbers can be measured on public data, or on "
             "rows of other people with a ledger of their own. Nothing was spent."
         )
     if trained_for is Unit.PERSON and not is_counted:
         raise InputError(
             "The model protects every person with all their rows, but this figure would protect single records. "
-            f"Say which person each row belongs to, in an evaluation with {setting('persons')}; or state the most "
+            f"Say which person each row belongs to, in an evaluation with {option_name('persons')}; or state the most "
             "records that one person has in these data (1 if nobody has more) with "
-            f"{setting('records_per_person')}. Nothing was spent."
+            f"{option_name('records_per_person')}. Nothing was spent."
         )
 
 
@@ -430,9 +430,9 @@ def predictions_and_labels(model: Any, X: Any, labels: NDArray[Any]) -> tuple[ND
     """Return predictions and what they should be; for a table with a schema both as its label means them."""
     with hide_cells(model):
         if isinstance(model, PrivateLinearModel) and model.has_schema:
-            return model.compared(X, labels)[:2]
+            return model.predict_and_label(X, labels)[:2]
         if isinstance(model, ReleasedModel) and not model.schema.is_array:
-            return compared(model, labelled(model, X, labels, model.schema.label.name), CellRules())[:2]
+            return predict_and_label(model, add_label(model, X, labels, model.schema.label.name), CellRules())[:2]
         found = np.asarray(model.predict(X))
         if found.shape == (len(labels), 1):  # compared with every label, one record would count n times
             found = found[:, 0]
@@ -621,7 +621,7 @@ def group_column(model: ReleasedModel, by: str) -> Categorical:
     found = next((each for each in listed if each.name == by), None)
     if found is None:
         known = ", ".join(each.name for each in listed) or "none"
-        raise InputError(f"Groups need a column whose categories the schema lists ({known}), got {shown(by)}.")
+        raise InputError(f"Groups need a column whose categories the schema lists ({known}), got {safe_repr(by)}.")
     return found
 
 
@@ -701,7 +701,7 @@ def _scored(model: Any, X: Any, y: Any, by: str | None) -> ScoredRows:
     if not released.schema.is_array:
         screening = model.screening if isinstance(model, PrivateLinearModel) else CellRules()
         with hide_cells(model):
-            table = labelled(model, X, y, released.schema.label.name)
+            table = add_label(model, X, y, released.schema.label.name)
             return ScoredRows.of(released, [(table, "X")], screening, by)
     if by is not None:
         raise InputError("by= names a column of a schema; this model was trained on an array of numbers.")

@@ -193,7 +193,9 @@ class Agreement:
             checks.non_negative(name, getattr(self, name))
         check_key("coordinator", self.coordinator)
         if not is_digest(self.schema):
-            raise InputError(f"schema must be the SHA-256 of the schema file in hex, got {checks.shown(self.schema)}.")
+            raise InputError(
+                f"schema must be the SHA-256 of the schema file in hex, got {checks.safe_repr(self.schema)}."
+            )
         if self.profile is not None and self.clip_radius == 0:
             raise InputError("profile pays for an encoding of the rows, which also needs a clip_radius above 0.")
         if self.dimension % self.n_classes:
@@ -214,7 +216,7 @@ class Agreement:
         if self.protection.unit is not Unit.RECORD or self.protection.view not in (View.EAVESDROPPER, View.AGGREGATE):
             raise InputError(
                 "protection must be per record, against an eavesdropper, or the view aggregate for sums under masks; "
-                f"got {self.protection.words()}."
+                f"got {self.protection.describe()}."
             )
 
     def _check_weights(self) -> None:
@@ -304,7 +306,7 @@ def _check_size(name: str, value: Any) -> None:
             _check_size(name, each)
     elif isinstance(value, int) and name in _MOST:
         if value > _MOST[name]:
-            raise InputError(f"{name} must be at most {_MOST[name]}, got {checks.shown(value)}.")
+            raise InputError(f"{name} must be at most {_MOST[name]}, got {checks.safe_repr(value)}.")
     elif isinstance(value, int | float):
         _check_number(name, float(value))
 
@@ -318,19 +320,19 @@ def _check_number(name: str, number: float) -> None:
     else:
         is_usable, allowed = number == 0 or _TINY <= abs(number) <= _HUGE, f"0, or from {_TINY:g} to {_HUGE:g} in size"
     if not is_usable:
-        raise InputError(f"{name} must be {allowed}, got {checks.shown(number)}.")
+        raise InputError(f"{name} must be {allowed}, got {checks.safe_repr(number)}.")
 
 
 def check_text(name: str, value: str) -> None:
     """Refuse what is no short printable text."""
     if not value.strip() or not value.isprintable() or len(value) > 200:
-        raise InputError(f"{name} must be printable text of at most 200 characters, got {checks.shown(value)}.")
+        raise InputError(f"{name} must be printable text of at most 200 characters, got {checks.safe_repr(value)}.")
 
 
 def check_key(name: str, value: str) -> None:
     """Refuse what is no public key."""
     if not is_digest(value):
-        raise InputError(f"{name} must be an Ed25519 public key, 64 hex digits; got {checks.shown(value)}.")
+        raise InputError(f"{name} must be an Ed25519 public key, 64 hex digits; got {checks.safe_repr(value)}.")
 
 
 def is_digest(value: str) -> bool:

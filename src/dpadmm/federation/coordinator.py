@@ -35,7 +35,7 @@ from dpadmm.federation.messages import Confirmations, Join, Joined, Message, Ref
 from dpadmm.federation.rollback_detection import RollbackQuestions
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
 from dpadmm.methods.base import Agents
-from dpadmm.noise.masks import Words
+from dpadmm.noise.masks import Uint64s
 from dpadmm.noise.mechanisms import COORDINATOR
 from dpadmm.problems.arrays import Floats
 
@@ -373,14 +373,14 @@ class Coordinator:
         if k == PROFILE_ROUND:
             self._store_round(k, vectors[0] if terms.is_masked else pooled_counts(terms, vectors), np.zeros(0))
             return
-        told = vectors[:, :, None]
-        noise = TakenSum(terms.summed(k)[0], k, told) if terms.is_masked else terms.noise()
-        inbox = terms.algorithm.exchange(k, terms.problem, terms.network, self._inbox(k - 1), told, noise)
+        reported = vectors[:, :, None]
+        noise = TakenSum(terms.summed(k)[0], k, reported) if terms.is_masked else terms.noise()
+        inbox = terms.algorithm.exchange(k, terms.problem, terms.network, self._inbox(k - 1), reported, noise)
         noise.check_drawn(k, COORDINATOR)
         # On a graph every broadcast is public and their mean stands for the run; otherwise the coordinator's own.
-        self._store_round(k, inbox, told.mean(axis=0)[:, 0] if terms.is_graph else inbox[0, :, 0])
+        self._store_round(k, inbox, reported.mean(axis=0)[:, 0] if terms.is_graph else inbox[0, :, 0])
 
-    def _sum(self, k: int, parts: list[Words]) -> Floats:
+    def _sum(self, k: int, parts: list[Uint64s]) -> Floats:
         try:
             return total_of(self.terms, k, parts)
         except Refusal as refusal:

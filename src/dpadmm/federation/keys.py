@@ -122,12 +122,13 @@ def fingerprint(key: str) -> str:
     return "-".join(digits[place : place + 8] for place in range(0, 32, 8))
 
 
-def read_fingerprint(name: str, told: str) -> str:
+def read_fingerprint(name: str, reported: str) -> str:
     """Return the 32 digits of a fingerprint as people write it; `InputError` if it is none."""
-    digits = "".join(sign for sign in told.lower() if sign not in "-: ")
+    digits = "".join(sign for sign in reported.lower() if sign not in "-: ")
     if len(digits) != 32 or not all(sign in "0123456789abcdef" for sign in digits):
         raise InputError(
-            f"The fingerprint of {name} must be 32 hex digits, as `dpadmm silo show` prints them there; got {told!r}."
+            f"The fingerprint of {name} must be 32 hex digits, as `dpadmm silo show` prints them there; got "
+            f"{reported!r}."
         )
     return digits
 

@@ -18,7 +18,7 @@ from dpadmm.federation.inbox import checked_counts, checked_vector, read_signed
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import Answer, Joined, Vector
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
-from dpadmm.noise.masks import MOST_MULTIPLE, MaskKey, Masks, PairwiseMasks, Words, add_masks, from_words, sum_words
+from dpadmm.noise.masks import MOST_MULTIPLE, MaskKey, Masks, PairwiseMasks, Uint64s, add_masks, from_uint64, sum_uint64
 from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.problems.arrays import Floats, Ints
 
@@ -42,17 +42,17 @@ def read_roster(terms: AgreedRun, relay: Sequence[bytes], agent: int, own: str) 
 
 def _mask_key(terms: AgreedRun, envelope: bytes, number: int) -> str:
     person = terms.agreement.participants[number]
-    told = messages.read(open_envelope(envelope, person.key))
-    if not isinstance(told, Joined) or told.mask_key is None:
-        raise MessageError(f"{person.name} signed a {type(told).__name__} message without a mask key.")
-    if (told.digest, told.agent) != (terms.agreement.digest, number):
+    reported = messages.read(open_envelope(envelope, person.key))
+    if not isinstance(reported, Joined) or reported.mask_key is None:
+        raise MessageError(f"{person.name} signed a {type(reported).__name__} message without a mask key.")
+    if (reported.digest, reported.agent) != (terms.agreement.digest, number):
         raise Refusal(f"The mask key of {person.name} is for different terms or a different silo: it is replayed.")
-    if told.plan != terms.mark:
+    if reported.plan != terms.mark:
         raise Refusal(
             f"{person.name} computes different noise, or a different grid, from the same terms. Does it run a "
             "different version of dpadmm?"
         )
-    return told.mask_key
+    return reported.mask_key
 
 
 def masks_among(agreement: Agreement, agent: int, key: MaskKey, roster: Roster) -> PairwiseMasks:
@@ -73,25 +73,25 @@ def answer_of(terms: AgreedRun, agent: int, k: int, vector: Floats, masks: Masks
     return Answer(digest, agent, k, Vector.of(summand(terms, agent, k, vector, masks)))
 
 
-def summand(terms: AgreedRun, agent: int, k: int, values: Floats, masks: Masks) -> Words:
+def summand(terms: AgreedRun, agent: int, k: int, values: Floats, masks: Masks) -> Uint64s:
     """Return what leaves a silo in round k: its bare values (d,) with its share of the noise, under masks."""
     (kind, _), noise = terms.summed(k), terms.noise()
-    (words,) = noise.shares(kind, k, np.array([agent]), values[None, :, None])
+    (text,) = noise.shares(kind, k, np.array([agent]), values[None, :, None])
     noise.check_drawn(k, agent)
-    return add_masks(words[:, 0], masks, kind.name, k)
+    return add_masks(text[:, 0], masks, kind.name, k)
 
 
-def read_summand(envelope: bytes, terms: AgreedRun, agent: int, k: int) -> Words:
+def read_summand(envelope: bytes, terms: AgreedRun, agent: int, k: int) -> Uint64s:
     """Return a silo's part of the sum of round k, signed by that silo; refuse anything else in its place."""
     agreement = terms.agreement
-    words: Words = read_signed(envelope, agreement, agent, k)
+    text: Uint64s = read_signed(envelope, agreement, agent, k)
     length = agreement.n_counts if k == PROFILE_ROUND else agreement.dimension
-    if words.shape != (length,):
-        raise Refusal(f"{agreement.participants[agent].name} sent {words.size} words, not {length}.")
-    return words
+    if text.shape != (length,):
+        raise Refusal(f"{agreement.participants[agent].name} sent {text.size} words, not {length}.")
+    return text
 
 
-def total_of(terms: AgreedRun, k: int, parts: Sequence[Words]) -> Floats:
+def total_of(terms: AgreedRun, k: int, parts: Sequence[Uint64s]) -> Floats:
     """Return the noisy sum (d,) of all silos' values in round k; refuse one whose masks have not vanished.
 
     Each silo's part is at most 2^52 grids, so a sum beyond N times that is none, and neither is one beyond the agreed
@@ -100,13 +100,13 @@ def total_of(terms: AgreedRun, k: int, parts: Sequence[Words]) -> Floats:
     agreement, n = terms.agreement, len(terms.agreement.participants)
     if len(parts) != n:
         raise Refusal(f"The masks of {n} silos cancel only in the sum of all of them; {len(parts)} have answered.")
-    words, grid = sum_words(parts), terms.summed(k)[1].certificate.grid
+    text, grid = sum_uint64(parts), terms.summed(k)[1].certificate.grid
     assert grid is not None
-    if np.any(np.abs(words.view(np.int64).astype(np.float64)) > n * MOST_MULTIPLE):
+    if np.any(np.abs(text.view(np.int64).astype(np.float64)) > n * MOST_MULTIPLE):
         raise Refusal(
             "The words of all silos do not add up to a valid sum: the masks do not match, or the sum overflowed."
         )
-    total = from_words(words, grid)
+    total = from_uint64(text, grid)
     if k == PROFILE_ROUND:
         return checked_counts(total, agreement, sum(each.records for each in agreement.participants), "all silos")
     return checked_vector(total, agreement, "all silos")

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.codec import canonical, decode, encode, register_union
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement
@@ -258,7 +258,7 @@ def read(body: bytes) -> Message:
     version = document.pop("version", None)
     if type(version) is not int or version != VERSION:
         raise MessageError(
-            f"A message has version {shown(version)}; this side speaks version {VERSION}. Use the same version of "
+            f"A message has version {safe_repr(version)}; this side speaks version {VERSION}. Use the same version of "
             "dpadmm everywhere."
         )
     try:
@@ -277,7 +277,7 @@ def mark(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
-_WORDS, _CONFIRMATION = 4096, 8192
+_TEXTS, _CONFIRMATION = 4096, 8192
 _TEXT_PER_BYTE = 1.4  # base64, with some room
 _MOST_ROWS = 4  # vectors of a broadcast
 
@@ -286,7 +286,7 @@ def largest_answer(agreement: Agreement) -> int:
     """Return how many bytes an envelope of a silo can have: a vector, counts, or confirmations for all others."""
     vector = 8 * _TEXT_PER_BYTE * max(agreement.dimension, agreement.n_counts)
     confirmations = _CONFIRMATION * len(agreement.participants)
-    return SIGNATURE_BYTES + min(LARGEST_BODY, int(_WORDS + max(vector, confirmations)))
+    return SIGNATURE_BYTES + min(LARGEST_BODY, int(_TEXTS + max(vector, confirmations)))
 
 
 def largest_request(agreement: Agreement) -> int:
@@ -294,4 +294,4 @@ def largest_request(agreement: Agreement) -> int:
     relayed = len(agreement.participants) * largest_answer(agreement)
     own = 8 * _MOST_ROWS * max(agreement.dimension, agreement.n_counts)
     body = 2 * len(agreement.as_json().encode()) + _TEXT_PER_BYTE * (own + relayed)
-    return SIGNATURE_BYTES + min(LARGEST_BODY, int(_WORDS + body))
+    return SIGNATURE_BYTES + min(LARGEST_BODY, int(_TEXTS + body))

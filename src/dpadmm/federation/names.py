@@ -4,7 +4,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 
 LONGEST = 100
@@ -31,7 +31,7 @@ def check_name(what: str, name: object, longest: int = LONGEST) -> None:
     """Refuse what is no name; what: a silo, a run or a study."""
     reason = _fault(name, longest) if isinstance(name, str) else "is not text"
     if reason is not None:
-        raise InputError(f"The name of a {what} {reason}; got {shown(name)}. Choose another name.")
+        raise InputError(f"The name of a {what} {reason}; got {safe_repr(name)}. Choose another name.")
 
 
 def check_distinct(names: Sequence[str], advice: str = "Choose other names.") -> None:

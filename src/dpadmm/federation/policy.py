@@ -136,7 +136,8 @@ class Policy:
         asked = terms.run.setting.protection
         if terms.is_masked and not budget.is_covered_by(asked):
             raise Refusal(
-                f"{self.name} has a budget {budget.words()}; these terms are {asked.words()}, which does not cover "
+                f"{self.name} has a budget {budget.describe()}; these terms are {asked.describe()}, which does "
+                "not cover "
                 "that. For sums under masks create the silo with --view aggregate."
             )
 
@@ -185,7 +186,9 @@ class SiloEntry:
             check_text("a method", method)
         self.participant(1 if self.records is None else self.records)
         if not is_digest(self.schema):
-            raise InputError(f"schema must be the SHA-256 of the schema file in hex, got {checks.shown(self.schema)}.")
+            raise InputError(
+                f"schema must be the SHA-256 of the schema file in hex, got {checks.safe_repr(self.schema)}."
+            )
 
     def save(self, path: Path) -> None:
         """Write the entry."""

@@ -29,7 +29,7 @@ from dpadmm.federation.messages import (
 )
 from dpadmm.federation.terms import AgreedRun, agreed_run
 
-Told = TypeVar("Told", ConfirmationRequest, Confirmation)
+Reported = TypeVar("Reported", ConfirmationRequest, Confirmation)
 
 PATIENCE_SECONDS = 10.0
 """How long the coordinator waits for all confirmations, once it has enough; at most half of its whole wait."""
@@ -94,13 +94,15 @@ def is_confirmed(
     """
     found = {}
     for envelope in relay:
-        told = _signed(terms, envelope, Confirmation)
-        if told.agent != agent and (told.about, told.nonce) == (agent, nonce):
-            found[told.agent] = told.seen.items()
-    for digest, seen in {pair for told in found.values() for pair in told}:
+        reported = _signed(terms, envelope, Confirmation)
+        if reported.agent != agent and (reported.about, reported.nonce) == (agent, nonce):
+            found[reported.agent] = reported.seen.items()
+    for digest, seen in {pair for reported in found.values() for pair in reported}:
         known = last(digest)
         if seen > (0 if known is None else known + 1):
-            names = [terms.agreement.participants[who].name for who, told in found.items() if (digest, seen) in told]
+            names = [
+                terms.agreement.participants[who].name for who, reported in found.items() if (digest, seen) in reported
+            ]
             raise ResumeError(
                 f"Other silos have seen this one answer round {seen - 1} of the run {digest[:16]}..., as "
                 f"{', '.join(sorted(names))} say; its own files know of "
@@ -111,17 +113,17 @@ def is_confirmed(
     return len(found) >= needed(terms)
 
 
-def _signed(terms: AgreedRun, envelope: bytes, kind: type[Told]) -> Told:
+def _signed(terms: AgreedRun, envelope: bytes, kind: type[Reported]) -> Reported:
     """Return a message about these terms, signed by the silo that it says it is from, without anything around it."""
     body = split(envelope)[1]
-    told = messages.read(body)
+    reported = messages.read(body)
     people = terms.agreement.participants
-    if not isinstance(told, kind) or told.digest != terms.agreement.digest or told.agent >= len(people):
+    if not isinstance(reported, kind) or reported.digest != terms.agreement.digest or reported.agent >= len(people):
         raise MessageError(f"A relayed message is not of the kind {kind.__name__} about these terms.")
-    if told.encode() != body:
+    if reported.encode() != body:
         raise MessageError(f"A relayed {kind.__name__} message is not in its canonical form.")
-    open_envelope(envelope, people[told.agent].key)
-    return told
+    open_envelope(envelope, people[reported.agent].key)
+    return reported
 
 
 @dataclass
@@ -141,17 +143,20 @@ class RollbackQuestions:
     clock: Callable[[], float]
     _open: dict[int, RollbackQuestion] = field(default_factory=dict)
 
-    def take(self, agent: int, envelope: bytes, told: Message) -> bool:
+    def take(self, agent: int, envelope: bytes, reported: Message) -> bool:
         """Take a message of silo `agent`, whose signature is checked; say whether it is about confirmations."""
-        if getattr(told, "digest", None) != self.terms.agreement.digest or getattr(told, "agent", None) != agent:
+        if (
+            getattr(reported, "digest", None) != self.terms.agreement.digest
+            or getattr(reported, "agent", None) != agent
+        ):
             return False
-        match told:
+        match reported:
             case ConfirmationRequest():
                 _signed(self.terms, envelope, ConfirmationRequest)
                 if agent not in self._open or self._open[agent].envelope != envelope:
                     self._open[agent] = RollbackQuestion(envelope, self.clock())
             case PeersConfirmed():
-                for each in told.relay:
+                for each in reported.relay:
                     self._keep(agent, each)
             case messages.Confirmed():
                 self._open.pop(agent, None)
@@ -160,10 +165,10 @@ class RollbackQuestions:
         return True
 
     def _keep(self, agent: int, envelope: bytes) -> None:
-        told = _signed(self.terms, envelope, Confirmation)
-        question = self._open.get(told.about) if told.agent == agent else None
+        reported = _signed(self.terms, envelope, Confirmation)
+        question = self._open.get(reported.about) if reported.agent == agent else None
         asked = None if question is None else messages.read(split(question.envelope)[1])
-        if question is not None and isinstance(asked, ConfirmationRequest) and asked.nonce == told.nonce:
+        if question is not None and isinstance(asked, ConfirmationRequest) and asked.nonce == reported.nonce:
             question.confirmations[agent] = envelope
 
     def due(self, waiting: list[int]) -> list[tuple[int, Message]]:

@@ -8,6 +8,7 @@ failure would be one more look at the records.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from pathlib import Path
@@ -153,11 +154,11 @@ class Silo:
             raise Refusal(f"{policy.name} was made for {made.value} noise. For other noise make another silo.")
         self.policy = policy
 
-    def confirm_peer(self, name: str, told: str) -> None:
+    def confirm_peer(self, name: str, reported: str) -> None:
         """Keep the fingerprint of another participant's identity key, as its owner told it past the coordinator."""
         with self.store.transaction():
-            self.store.confirm(name, told)
-            self.store.note("confirmed", f"the identity key of {name}: {told}")
+            self.store.confirm(name, reported)
+            self.store.note("confirmed", f"the identity key of {name}: {reported}")
 
     def unconfirmed(self, terms: Agreement) -> list[str]:
         """Return whose identity keys in these terms the owner has not confirmed."""
@@ -223,14 +224,14 @@ class Silo:
         if (kept := self.store.find(request, asked)) is not None:
             return kept
         records.check_number(terms.agreement, agent)
-        with self.store.transaction():  # mask keys that come with it are taken for good
+        with self.store.transaction() if terms.is_masked else nullcontext():  # a roster of mask keys is taken for good
             due = self._due(terms, agent, request)
         if request.digest not in self.session.confirmed:
             return self._request_confirmation(request.digest, agent)
         labels, releases = paid_labels(terms.agreement), terms.releases(agent, request.round)
         if releases:
             self.policy.check_releases(releases)
-            confirmed.check_room(releases, **labels)
+            confirmed.check_budget(releases, **labels)
         state, reply, event = self._answer_round(terms, agent, records, secret, request, asked, due)
         with self.store.transaction(confirmed) as work:
             if (kept := self.store.find(request, asked)) is not None:  # by another process, meanwhile
@@ -251,8 +252,8 @@ class Silo:
         answered = self.store.rounds()
         if len(request.relay) > len(terms.agreement.participants):
             raise MessageError("More silos ask for confirmations than take part.")
-        told = [self.key.seal(make_confirmation(terms, agent, answered, each).encode()) for each in request.relay]
-        return self.key.seal(PeersConfirmed(request.digest, agent, tuple(told)).encode())
+        reported = [self.key.seal(make_confirmation(terms, agent, answered, each).encode()) for each in request.relay]
+        return self.key.seal(PeersConfirmed(request.digest, agent, tuple(reported)).encode())
 
     @_dispatch.register
     def _(self, request: Confirmations, envelope: bytes) -> bytes:
@@ -349,7 +350,7 @@ class Silo:
         self.policy.check_observers(terms, self.ledger.protection)
         self.policy.check_noise(terms, agent)
         if releases := terms.all_releases(agent):
-            self.ledger.confirm([self._records().table]).check_room(releases, **paid_labels(agreement))
+            self.ledger.confirm([self._records().table]).check_budget(releases, **paid_labels(agreement))
         return terms, agent
 
     def _joined(self, digest: str) -> tuple[AgreedRun, int]:

@@ -191,8 +191,8 @@ def policy_records(policy: Policy, schema: Path) -> Records:
 def records_apart(policy: Policy, schema: Path) -> Records:
     """Read the table in a process of its own: what reading takes, a third of a silo's memory, is given back."""
     child = [sys.executable, "-c", f"import {__name__} as files; files.hand_over()"]
-    told = pickle.dumps((policy, schema))  # in a session of its own: Ctrl-C is the silo's to answer
-    done = subprocess.run(child, input=told, stdout=subprocess.PIPE, check=False, start_new_session=True)
+    reported = pickle.dumps((policy, schema))  # in a session of its own: Ctrl-C is the silo's to answer
+    done = subprocess.run(child, input=reported, stdout=subprocess.PIPE, check=False, start_new_session=True)
     if done.returncode:
         raise InputError("The process that reads the table has failed; its output above says why.")
     found: Records | InputError = pickle.loads(done.stdout)

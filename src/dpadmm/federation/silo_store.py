@@ -218,9 +218,9 @@ class SiloStore:
 
     # --- peers and masks ---------------------------------------------------------------------------------------------
 
-    def confirm(self, name: str, told: str) -> None:
+    def confirm(self, name: str, reported: str) -> None:
         """Keep the fingerprint of a participant's identity key, as its owner has told it."""
-        self._write("INSERT OR REPLACE INTO peer VALUES (?, ?)", name, read_fingerprint(name, told))
+        self._write("INSERT OR REPLACE INTO peer VALUES (?, ?)", name, read_fingerprint(name, reported))
 
     def unconfirmed(self, agreement: Agreement, own: str) -> list[str]:
         """Return who takes part, beside the silo `own`, with an identity key that its owner has not confirmed."""

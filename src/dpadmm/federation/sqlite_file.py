@@ -169,8 +169,8 @@ def toml(plain: Mapping[str, Any]) -> str:
 
 def _lines(plain: Mapping[str, Any]) -> str:
     # TOML knows JSON's values but not its way to escape signs beyond 16 bits.
-    told = {name: json.dumps(value, ensure_ascii=False) for name, value in plain.items() if value is not None}
-    return "".join(f"{name} = {value}\n" for name, value in told.items())
+    reported = {name: json.dumps(value, ensure_ascii=False) for name, value in plain.items() if value is not None}
+    return "".join(f"{name} = {value}\n" for name, value in reported.items())
 
 
 def save_toml(path: Path, plain: Mapping[str, Any]) -> None:

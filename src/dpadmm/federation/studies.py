@@ -60,9 +60,9 @@ class Invitation:
         if self.secret:
             _ = self.key.public  # refuses what is no key
         if self.protection.view not in _VIEWS:
-            words = ", ".join(each.value for each in _VIEWS)
+            texts = ", ".join(each.value for each in _VIEWS)
             found = self.protection.view.value
-            raise InputError(f"{checks.setting('view')} must be one of {words}, got {found!r}.")
+            raise InputError(f"{checks.option_name('view')} must be one of {texts}, got {found!r}.")
         if (self.nominal_records is None) != self.protection.relation.has_public_sizes:
             raise InputError(
                 "With --neighbours add-remove silos do not disclose their number of records: give one nominal number "
@@ -106,8 +106,8 @@ class Invitation:
         """Refuse a silo whose budget or rules ask for another protection than the one announced, or tell no number."""
         if entry.protection.view is not self.protection.view or not entry.protection.is_covered_by(self.protection):
             raise InputError(
-                f"The budget and the rules of {entry.name} are {entry.protection.words()}; the study is "
-                f"{self.protection.words()}. One ledger cannot count both: create another silo, or announce another "
+                f"The budget and the rules of {entry.name} are {entry.protection.describe()}; the study is "
+                f"{self.protection.describe()}. One ledger cannot count both: create another silo, or announce another "
                 "study."
             )
         if self.protection.relation.has_public_sizes:

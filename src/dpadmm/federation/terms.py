@@ -46,7 +46,7 @@ MOST_RELEASES = 200_000
 _MOST_NUMBERS = 2**27  # of all silos' vectors in one round, 1 GB
 
 # A person's total must be strictly within the budget after sums are rounded up.
-_ROOM = 1 - 1e-11
+_MARGIN = 1 - 1e-11
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def _agreed_run(agreement: Agreement, text: str) -> AgreedRun:
     setting = Setting(_public_problem(agreement), agreement.rounds, tolerance, network, agreement.protection)
     schedule = Tail(agreement.tail_power) if agreement.tail_power else None
     is_pure = agreement.delta == 0
-    target = PureTarget(agreement.epsilon * _ROOM) if is_pure else Target(agreement.epsilon, agreement.delta)
+    target = PureTarget(agreement.epsilon * _MARGIN) if is_pure else Target(agreement.epsilon, agreement.delta)
     spec = TrainingSpec.of(RunSpec(algorithm, setting, target, schedule))
     if agreement.profile is not None:
         spec = _with_profile(spec.runs[0], agreement, agreement.profile, method)

@@ -26,7 +26,7 @@ from dpadmm import checks
 from dpadmm.data.columns import Categorical, Column
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.problems.arrays import Floats
-from dpadmm.queries.curvature import CurvatureFacts, unpacked
+from dpadmm.queries.curvature import CurvatureFacts, unpack
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,11 +56,11 @@ def estimate(found: CurvatureFacts, basis: Floats) -> CoefficientEstimate:
     """Return what the releases say about the coefficients; basis (D, d): of the directions that records have."""
     whole, d = len(found.point), basis.shape[1]
     tau, variance, ones = found.matrix_std, found.gradient_std**2, np.eye(d)
-    values, vectors = np.linalg.eigh(basis.T @ unpacked(np.array(found.matrix), whole) @ basis)
+    values, vectors = np.linalg.eigh(basis.T @ unpack(np.array(found.matrix), whole) @ basis)
     edge = tau * math.sqrt(2 * (d + 1))
     ratio = math.inf if edge == 0 else float(values[0] / edge)
     values = np.maximum(values, edge / 2)  # counts only where there are no intervals
-    low = np.maximum(values - _lifted(values - edge, tau), _LOWEST * values)
+    low = np.maximum(values - _lift(values - edge, tau), _LOWEST * values)
     inverse, lowered = ((vectors / each) @ vectors.T for each in (values, low))
     gradient = basis.T @ np.array(found.gradient)
     own = variance * ones + (vectors * low) @ vectors.T
@@ -71,7 +71,7 @@ def estimate(found: CurvatureFacts, basis: Floats) -> CoefficientEstimate:
     return CoefficientEstimate(centre, covariance, ratio)
 
 
-def _lifted(above: Floats, tau: float) -> Floats:
+def _lift(above: Floats, tau: float) -> Floats:
     """Return by how much eigenvalues are lowered that are so far above the rule."""
     if tau == 0:
         return np.zeros_like(above)

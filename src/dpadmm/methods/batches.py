@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents
 from dpadmm.privacy.releases import FixedSizeSampling, PoissonSampling
@@ -26,6 +26,7 @@ from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.problem import EmpiricalRisk, LocalFunctions, Problem, PublicFunctions, SoftmaxRisk
 from dpadmm.problems.silos import MOST_RIDGE
+from dpadmm.solvers import columns
 
 
 class BatchKind(Enum):
@@ -60,7 +61,7 @@ class Batches:
         """Check the numbers."""
         checks.count("size", self.size)
         if self.seed is not None and not _is_seed(self.seed):
-            raise InputError(f"seed must be a whole number of at least 0, of any size, got {shown(self.seed)}.")
+            raise InputError(f"seed must be a whole number of at least 0, of any size, got {safe_repr(self.seed)}.")
 
     @classmethod
     def secret(cls, size: int, kind: BatchKind = BatchKind.POISSON) -> "Batches":
@@ -172,25 +173,21 @@ def correction_bound(functions: LocalFunctions) -> float:
 
 
 @cache
-def _kernels() -> tuple[ModuleType, ModuleType]:
-    """Return the compiled kernels of whole passes and of batches, which are slow to load, at the first gradient."""
-    from dpadmm.solvers import batch_kernels, columns
+def _kernels() -> ModuleType:
+    """Return the compiled kernels of batches, which are slow to load, at the first batch."""
+    from dpadmm.solvers import batch_kernels
 
-    return columns, batch_kernels
+    return batch_kernels
 
 
 def _gradient(functions: LocalFunctions, x: Floats, threads: int) -> Floats:
-    columns, _ = _kernels()
     if isinstance(functions, EmpiricalRisk) and (functions.silos.is_sparse or not functions.is_one_record_each):
-        one = columns.slope_sum
+        sums = [columns.slope_sum(functions, i, each, threads) for i, each in enumerate(x)]
     elif isinstance(functions, SoftmaxRisk):
-        one = columns.softmax_sum
+        sums = [columns.softmax_sum(functions, i, each, threads) for i, each in enumerate(x)]
     else:
         return functions.gradient(x)
-    out, sizes = np.empty_like(x), functions.sizes
-    for i in range(functions.n_agents):
-        out[i] = one(functions, i, x[i], threads) / sizes[i]
-    return out + functions.mu * x
+    return np.stack(sums) / functions.sizes[:, None, None] + functions.mu * x
 
 
 def _check_records(functions: LocalFunctions) -> None:
@@ -224,12 +221,11 @@ def _sums(
     task = (bases, base is not None, clip, form.numbers, form.is_logistic, fixed, log_stays)
     stream = (np.uint64(when.round), index, batches.key(when.step), out)
     shifts, offsets = functions.shifts, functions.silos.offsets
-    _, batch_kernels = _kernels()
     if isinstance(rows, np.ndarray):
-        batch_kernels.dense_sums(rows, shifts, offsets, points, *task, *stream)
+        _kernels().dense_sums(rows, shifts, offsets, points, *task, *stream)
     else:
         matrix = (rows.indptr, rows.indices, rows.data, functions.squares)
-        batch_kernels.csr_sums(matrix, shifts, offsets, points, *task, *stream)
+        _kernels().csr_sums(matrix, shifts, offsets, points, *task, *stream)
     return np.ascontiguousarray(out.transpose(0, 2, 1))
 
 

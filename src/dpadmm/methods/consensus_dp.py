@@ -22,7 +22,7 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST, About, NoiseHook, Setting, Topology
 from dpadmm.methods.consensus import ConsensusADMM, StarState
@@ -208,9 +208,11 @@ class ConsensusDPADMM(ConsensusADMM):
         """Refuse penalties that are none, and noise that has no place here."""
         super().__post_init__()
         if self.family not in (Family.SPHERICAL, Family.GAUSSIAN):
-            raise InputError(f"family must be Family.SPHERICAL or Family.GAUSSIAN, got {shown(self.family)}.")
+            raise InputError(f"family must be Family.SPHERICAL or Family.GAUSSIAN, got {safe_repr(self.family)}.")
         if not isinstance(self.place, NoisePlace):
-            raise InputError(f"place must be one of {[str(place) for place in NoisePlace]}, got {shown(self.place)}.")
+            raise InputError(
+                f"place must be one of {[str(place) for place in NoisePlace]}, got {safe_repr(self.place)}."
+            )
 
     @classmethod
     def at_step(cls, setting: Setting, step: float) -> Self:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self, cast
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.batches import whole_gradients
@@ -76,7 +76,7 @@ class DPDGD(GraphMethod):
         checks.half_open_unit("decay", self.decay)
         checks.half_open_unit("noise_decay", self.noise_decay)
         if self.noise not in (Family.COORDINATE, Family.SPHERICAL, Family.GAUSSIAN):
-            raise InputError(f"noise must be COORDINATE, SPHERICAL or GAUSSIAN, got {shown(self.noise)}.")
+            raise InputError(f"noise must be COORDINATE, SPHERICAL or GAUSSIAN, got {safe_repr(self.noise)}.")
 
     @classmethod
     def at_step(cls, setting: Setting, step: float) -> Self:

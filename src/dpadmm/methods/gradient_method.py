@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, Agents, Method, NoiseHook, Residuals
 from dpadmm.networks.graph import Network
@@ -98,4 +98,4 @@ def copy_to_agents(agents: Agents, x: Floats) -> Floats:
 def check_power(power: float) -> None:
     """Refuse powers by which steps would grow, or shrink too fast to get anywhere."""
     if not 0 <= checks.finite("power", power) <= 1:
-        raise InputError(f"power must lie between 0 and 1, got {shown(power)}.")
+        raise InputError(f"power must lie between 0 and 1, got {safe_repr(power)}.")

@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST, ROWS, About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.batches import whole_gradients
@@ -72,7 +72,7 @@ class NoisyGradients(BroadcastMethod):
         checks.positive("step", self.step)
         check_unit(self.unit)
         if not 0 <= checks.finite("momentum", self.momentum) < 1:
-            raise InputError(f"momentum must be at least 0 and below 1, got {shown(self.momentum)}.")
+            raise InputError(f"momentum must be at least 0 and below 1, got {safe_repr(self.momentum)}.")
 
     @classmethod
     def at_step(cls, setting: Setting, step: float) -> Self:

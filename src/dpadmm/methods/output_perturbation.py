@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, Method, NoiseHook, Residuals, Setting, Topology, spread
 from dpadmm.methods.decentralised import check_ridge, zeros
@@ -54,7 +54,7 @@ class OutputPerturbation(Method):
     def __post_init__(self) -> None:
         """Check the kind of noise."""
         if self.noise not in (Family.GAUSSIAN, Family.SPHERICAL):
-            raise InputError(f"noise must be GAUSSIAN or SPHERICAL, got {shown(self.noise)}.")
+            raise InputError(f"noise must be GAUSSIAN or SPHERICAL, got {safe_repr(self.noise)}.")
 
     @classmethod
     def at_step(cls, setting: Setting, step: float) -> Self:

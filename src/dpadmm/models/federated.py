@@ -126,17 +126,13 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
     )
 
 
-def _profile_epsilon(outcome: FederationOutcome) -> float | None:
-    """Return what the columns' noisy counts cost the worst person by themselves, None without any."""
-    row = agreed_run(outcome.agreement).plan.releases.get((PROFILE, 0))
-    return None if row is None else NoisePlan({(PROFILE, 0): row}).account().curve.epsilon(outcome.agreement.delta)
-
-
 def _profile_cost(outcome: FederationOutcome, run_epsilon: float) -> ProfileCost | None:
-    terms, epsilon = outcome.agreement, _profile_epsilon(outcome)
-    if epsilon is None or terms.profile is None:
+    """Return what the columns' noisy counts cost the worst person, None without any."""
+    terms, row = outcome.agreement, agreed_run(outcome.agreement).plan.releases.get((PROFILE, 0))
+    if row is None or terms.profile is None:
         return None
-    return ProfileCost(columns=terms.profile.n_columns, epsilon=epsilon, run_epsilon=run_epsilon)
+    alone = NoisePlan({(PROFILE, 0): row}).account().curve.epsilon(terms.delta)
+    return ProfileCost(columns=terms.profile.n_columns, epsilon=alone, run_epsilon=run_epsilon)
 
 
 def _history(outcome: FederationOutcome) -> tuple[RoundFacts, ...]:

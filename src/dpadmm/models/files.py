@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.checks import setting, shown
+from dpadmm.checks import option_name, safe_repr
 from dpadmm.codec import canonical, decode, encode, register_form
 from dpadmm.core.model import ReleasedModel
 from dpadmm.data.schema import Schema
@@ -51,7 +51,7 @@ def check_apart(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None
     No file of the ledger may be an input either. Links are followed. `outputs` are paths by the names of their
     settings, None where nothing is written.
     """
-    wanted = {setting(name): path for name, path in outputs.items() if path is not None}
+    wanted = {option_name(name): path for name, path in outputs.items() if path is not None}
     kept = [path for path in inputs if path is not None]
     parts = ledger_files(ledger) if ledger is not None else ()
     for place, (name, path) in enumerate(wanted.items()):
@@ -66,7 +66,7 @@ def check_apart(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None
             raise InputError(f"{name} {path} belongs to the ledger {ledger}, which must not be replaced. {_APART}")
     if any(_is_same(part, each) for part in parts for each in kept):
         raise InputError(
-            f"{setting('ledger')} {ledger} is, or would overwrite, a file that this command reads. {_APART}"
+            f"{option_name('ledger')} {ledger} is, or would overwrite, a file that this command reads. {_APART}"
         )
 
 
@@ -105,7 +105,7 @@ def _is_ledger(path: Path) -> bool:
 def check_writable(path: Path, *, may_replace: bool = False) -> None:
     """Refuse, before anything is spent, a place where the result could not be written; never replaces a ledger."""
     if path.exists() and not may_replace:
-        raise InputError(f"{path} exists already. Give a new name, or add {setting('force', True)} to replace it.")
+        raise InputError(f"{path} exists already. Give a new name, or add {option_name('force', True)} to replace it.")
     check_no_ledger(path)
     check_space(path)
 
@@ -151,15 +151,15 @@ register_form(Schema, lambda schema: json.loads(schema.to_json()), lambda plain:
 def to_bytes(facts: dict[str, Any], suffix: str) -> bytes:
     """Return the content of a `.json` or `.npz` file; in an archive the coefficients are an array of their own."""
     if suffix == ".json":
-        return signed(facts)
+        return sign_facts(facts)
     coefficients = np.array(facts["coefficients"], dtype=np.float64)
-    rest = signed(facts | {"coefficients": []}, coefficients)
+    rest = sign_facts(facts | {"coefficients": []}, coefficients)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, document=np.frombuffer(rest, dtype=np.uint8), coefficients=coefficients)
     return buffer.getvalue()
 
 
-def signed(facts: dict[str, Any], coefficients: Floats | None = None, kind: str = "model") -> bytes:
+def sign_facts(facts: dict[str, Any], coefficients: Floats | None = None, kind: str = "model") -> bytes:
     """Return facts as JSON text with their digest.
 
     What UTF-8 cannot hold becomes JSON's own escape, so that what is paid for is never lost.
@@ -177,10 +177,10 @@ def digest_of(facts: Any, coefficients: Floats | None = None) -> str:
 
 def read_facts(place: Path) -> dict[str, Any]:
     """Return the facts of a model's file; `InputError` for anything else, and nothing in the file is ever executed."""
-    content = read_document(checked_suffix(place))
+    content = read_document(check_suffix(place))
     if content[:1] == b"\x80" or content[:2] in (b"cp", b"(d", b"(l"):
         raise InputError(f"{place} looks like a pickle, which can run code when opened. Only model files are read.")
-    return _from_npz(place, content) if place.suffix == ".npz" else checked_facts(place, content)
+    return _from_npz(place, content) if place.suffix == ".npz" else check_facts(place, content)
 
 
 def read_document(place: Path, kind: str = "model") -> bytes:
@@ -191,7 +191,7 @@ def read_document(place: Path, kind: str = "model") -> bytes:
         raise InputError(f"{place} cannot be read: {problem}. Give a file of a released {kind}.") from problem
 
 
-def checked_suffix(path: Path) -> Path:
+def check_suffix(path: Path) -> Path:
     """Return the path if its ending says which format it is."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"A model file ends in {' or '.join(SUFFIXES)}, got {str(path)!r}.")
@@ -206,12 +206,10 @@ def _from_npz(place: Path, content: bytes) -> dict[str, Any]:
     document, coefficients = found["document"], found["coefficients"]
     if document.dtype != np.uint8 or coefficients.dtype != np.float64 or not np.isfinite(coefficients).all():
         raise InputError(f"{place} is damaged: its arrays are not those of a model. Restore it from a copy.")
-    return checked_facts(place, document.tobytes(), coefficients)
+    return check_facts(place, document.tobytes(), coefficients)
 
 
-def checked_facts(
-    place: Path, content: bytes, coefficients: Floats | None = None, kind: str = "model"
-) -> dict[str, Any]:
+def check_facts(place: Path, content: bytes, coefficients: Floats | None = None, kind: str = "model") -> dict[str, Any]:
     """Return the facts of a document whose format, version and digest are right."""
     try:
         whole = parse_json(content)
@@ -221,7 +219,8 @@ def checked_facts(
         raise InputError(f"{place} is no {kind} of this package. Give a file of a released {kind}.")
     if whole.get("version") != VERSIONS[kind]:
         raise InputError(
-            f"{place} has {kind} version {shown(whole.get('version'))}; this package reads version {VERSIONS[kind]} "
+            f"{place} has {kind} version {safe_repr(whole.get('version'))}; this package reads version "
+            f"{VERSIONS[kind]} "
             f"only. Make the {kind} again, or use the package that wrote it."
         )
     facts = whole.get(kind)
@@ -234,7 +233,7 @@ def checked_facts(
 
 def save_model(model: ReleasedModel, path: Path) -> Path:
     """Write a model that is paid for; return where it is, which is elsewhere if the place cannot be written."""
-    checked_suffix(path)
+    check_suffix(path)
     return write_or_keep(path, to_bytes(encode(model), path.suffix))
 
 

@@ -23,10 +23,10 @@ def _condition(declared: Sequence[str]) -> str:
 _SMALL = re.compile(r"\d+(?:\.\d+)?e-\d+")
 
 
-def merged(texts: Sequence[str]) -> tuple[str, ...]:
+def merge_numbers(texts: Sequence[str]) -> tuple[str, ...]:
     """Return the assumptions with those that differ in a tiny number only put together.
 
-    >>> merged(("rounded to 1.25e-08", "rounded to 2.5e-08", "convex"))
+    >>> merge_numbers(("rounded to 1.25e-08", "rounded to 2.5e-08", "convex"))
     ('rounded to 1.25e-08 ... 2.5e-08', 'convex')
     """
     groups: dict[str, list[list[str]]] = {}
@@ -70,7 +70,7 @@ def guarantee_text(guarantee: Guarantee, *details: tuple[str, str], in_one_proce
             *([] if guarantee.is_private_release else [alarm]),
             *(f"{heading:<11} {text}" for heading, text in lines),
             "Assumes",
-            *(f"  - {text}" for text in merged(guarantee.assumptions)),
+            *(f"  - {text}" for text in merge_numbers(guarantee.assumptions)),
         ]
     )
 

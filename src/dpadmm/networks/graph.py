@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, diags_array
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 
 IntArray = NDArray[np.int64]
@@ -141,7 +141,7 @@ class Network:
     def neighbours(self, agent: int) -> IntArray:
         """Return the neighbours V_i of one agent, in increasing order."""
         if checks.count("agent", agent, least=0) >= self.n_agents:
-            raise InputError(f"agent must be below n_agents = {self.n_agents}, got {shown(agent)}.")
+            raise InputError(f"agent must be below n_agents = {self.n_agents}, got {safe_repr(agent)}.")
         first, last = self.adjacency.indptr[agent : agent + 2]
         return np.asarray(self.adjacency.indices[first:last], dtype=np.int64)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import IntArray, Network
 
@@ -67,7 +67,7 @@ def random_walk(
     steps = checks.count("steps", steps)
     rng = check_generator(rng)
     if not isinstance(kind, WalkKind):
-        raise InputError(f"kind must be one of {', '.join(map(str, WalkKind))}, got {shown(kind)}.")
+        raise InputError(f"kind must be one of {', '.join(map(str, WalkKind))}, got {safe_repr(kind)}.")
     if start is None:
         is_simple, n = kind is WalkKind.SIMPLE, network.n_agents
         law = network.degrees / (2.0 * network.n_edges) if is_simple else np.full(n, 1.0 / n)
@@ -75,7 +75,7 @@ def random_walk(
     else:
         here = checks.count("start", start, least=0)
         if here >= network.n_agents:
-            raise InputError(f"start must be below n_agents = {network.n_agents}, got {shown(start)}.")
+            raise InputError(f"start must be below n_agents = {network.n_agents}, got {safe_repr(start)}.")
     choices = rng.random(steps - 1)
     # A simple walk is the case in which every proposal is accepted.
     coins = rng.random(steps - 1) if kind is WalkKind.METROPOLIS_HASTINGS else np.zeros(steps - 1)

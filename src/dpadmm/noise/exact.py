@@ -111,26 +111,26 @@ def _blocks(law: Law, scale: float) -> _Blocks:
 
 def _accepted(blocks: _Blocks, size: int) -> Integers:
     """Return what is accepted of `size` proposals, in their order."""
-    choices, words = np.frombuffer(os.urandom(16 * size), dtype=np.uint64).reshape(2, size)
+    choices, text = np.frombuffer(os.urandom(16 * size), dtype=np.uint64).reshape(2, size)
     is_negative = (choices >> np.uint64(63)).astype(bool)
     chosen = ((choices >> np.uint64(_PLACE_BITS)) & np.uint64(_CHOICES - 1)).astype(np.int64)
     block = np.searchsorted(blocks.ends, chosen, side="right")
     place = (choices & np.uint64(2**_PLACE_BITS - 1)) >> np.uint64(_PLACE_BITS - blocks.bits)
     k = (block << blocks.bits) + place.astype(np.int64)
     chance = blocks.height * _exp_minus(blocks.law.exponent(k / blocks.scale)) / blocks.weights[block]
-    lead = chance - (words >> np.uint64(11)) * 2.0**-53
+    lead = chance - (text >> np.uint64(11)) * 2.0**-53
     is_accepted = lead > 0
     is_tail = block == blocks.tail
     for i in np.flatnonzero((np.abs(lead) <= _MARGIN) | is_tail):
         k[i], is_accepted[i] = (
-            _from_tail(blocks) if is_tail[i] else (k[i], _is_below(blocks, int(words[i]), int(k[i]), int(block[i])))
+            _from_tail(blocks) if is_tail[i] else (k[i], _is_below(blocks, int(text[i]), int(k[i]), int(block[i])))
         )
     is_accepted &= (block <= blocks.tail) & ~(is_negative & (k == 0))  # zero has one sign
     return np.where(is_negative, -k, k)[is_accepted]
 
 
-def _is_below(blocks: _Blocks, word: int, k: int, block: int) -> bool:
-    return _decide(word, lambda digits: blocks.chance(k, Fraction(blocks.height, int(blocks.weights[block])), digits))
+def _is_below(blocks: _Blocks, term: int, k: int, block: int) -> bool:
+    return _decide(term, lambda digits: blocks.chance(k, Fraction(blocks.height, int(blocks.weights[block])), digits))
 
 
 def _from_tail(blocks: _Blocks) -> tuple[int, bool]:
@@ -147,7 +147,7 @@ def _from_tail(blocks: _Blocks) -> tuple[int, bool]:
     return k, _decide(secrets.randbits(64), lambda digits: blocks.chance(k, factor, digits))
 
 
-def _decide(word: int, chance: Callable[[int], tuple[Fraction, Fraction]]) -> bool:
+def _decide(term: int, chance: Callable[[int], tuple[Fraction, Fraction]]) -> bool:
     """Return whether a uniform number of [0, 1) that begins with these 64 bits is below the chance.
 
     chance: bounds of it for a number of decimal digits; bits and digits are added until one answer is left.
@@ -155,11 +155,11 @@ def _decide(word: int, chance: Callable[[int], tuple[Fraction, Fraction]]) -> bo
     bits = 64
     while True:
         low, high = chance(bits // 3 + 10)
-        if word + 1 <= low * 2**bits:
+        if term + 1 <= low * 2**bits:
             return True
-        if word >= high * 2**bits:
+        if term >= high * 2**bits:
             return False
-        word, bits = (word << 64) + secrets.randbits(64), bits + 64
+        term, bits = (term << 64) + secrets.randbits(64), bits + 64
 
 
 # exp(-t) = 2^-j exp(-r), r = t - j ln 2, |r| <= ln(2)/2: products with j of the high part of ln 2 are exact.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpadmm.errors import InputError
 
-Words = NDArray[np.uint64]
+Uint64s = NDArray[np.uint64]
 
 MOST_MULTIPLE = 2.0**52
 """How many grids a silo's value may measure: 64-bit floats hold whole numbers up to twice that, without loss."""
@@ -27,15 +27,15 @@ MOST_MULTIPLE = 2.0**52
 class Masks(Protocol):
     """What one silo adds to its words so that they mean nothing by themselves; those of all silos add up to zero."""
 
-    def words(self, kind: str, k: int, size: int) -> Words:
+    def values(self, kind: str, k: int, size: int) -> Uint64s:
         """Return the masks of a message kind and round, `size` words."""
         ...
 
 
-def to_words(values: NDArray[np.float64], grid: float) -> Words:
+def to_uint64(values: NDArray[np.float64], grid: float) -> Uint64s:
     """Return the nearest multiples of the grid as words, in two's complement; refuse what words cannot hold exactly.
 
-    >>> to_words(np.array([0.5, -0.25]), 0.25).astype(np.int64).tolist()
+    >>> to_uint64(np.array([0.5, -0.25]), 0.25).astype(np.int64).tolist()
     [2, -1]
     """
     multiples = np.rint(values / grid)
@@ -47,20 +47,20 @@ def to_words(values: NDArray[np.float64], grid: float) -> Words:
     return multiples.astype(np.int64).view(np.uint64)
 
 
-def from_words(total: Words, grid: float) -> NDArray[np.float64]:
+def from_uint64(total: Uint64s, grid: float) -> NDArray[np.float64]:
     """Return the values that a sum of words stands for."""
     return total.view(np.int64).astype(np.float64) * grid
 
 
-def sum_words(parts: Sequence[Words]) -> Words:
+def sum_uint64(parts: Sequence[Uint64s]) -> Uint64s:
     """Return the sum modulo 2^64."""
     with np.errstate(over="ignore"):
         return np.asarray(np.sum(np.stack(parts), axis=0, dtype=np.uint64))
 
 
-def add_masks(words: Words, masks: Masks, kind: str, k: int) -> Words:
+def add_masks(values: Uint64s, masks: Masks, kind: str, k: int) -> Uint64s:
     """Return what leaves a silo."""
-    return sum_words([words, masks.words(kind, k, words.size)])
+    return sum_uint64([values, masks.values(kind, k, values.size)])
 
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class PairwiseMasks:
         named = [str(len(publics)).encode(), run, *(public.encode() for public in publics)]
         return cls(agent, secrets, hashlib.sha256(b"\n".join(named)).digest())
 
-    def words(self, kind: str, k: int, size: int) -> Words:
+    def values(self, kind: str, k: int, size: int) -> Uint64s:
         """Return the masks of a message kind and round, `size` words; those of all silos add up to zero modulo 2^64."""
         from cryptography.hazmat.primitives.ciphers import Cipher
         from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20

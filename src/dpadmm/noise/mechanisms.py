@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Certificate
 from dpadmm.privacy.releases import (
@@ -235,7 +235,7 @@ class Tail:
     def __post_init__(self) -> None:
         """Refuse powers that are no numbers from 0 to 1."""
         if checks.non_negative("power", self.power) > 1:
-            raise InputError(f"power must be from 0 to 1, got {shown(self.power)}.")
+            raise InputError(f"power must be from 0 to 1, got {safe_repr(self.power)}.")
 
     def shape(self, rounds: int) -> NDArray[np.float64]:
         """Return the relative standard deviations."""

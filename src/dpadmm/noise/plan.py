@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm.noise.masks import MOST_MULTIPLE
 from dpadmm.noise.mechanisms import (
@@ -201,7 +201,9 @@ def calibrate(
         They are then on a grid whatever the noise is drawn from.
     """
     if not isinstance(target, Target | PureTarget):
-        raise InputError(f"The budget must be a Target(epsilon, delta) or a PureTarget(epsilon), got {shown(target)}.")
+        raise InputError(
+            f"The budget must be a Target(epsilon, delta) or a PureTarget(epsilon), got {safe_repr(target)}."
+        )
     families = {mechanism.family for mechanism in mechanisms}
     lined_up = [[row.agent for row in mechanism.rows] for mechanism in mechanisms]
     several = [own for own in lined_up if len(own) > 1]

@@ -11,16 +11,17 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import pairwise
+from itertools import count, pairwise
+from types import ModuleType
 from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
-from dpadmm.noise import exact
+from dpadmm.noise import counters, exact
 from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.privacy.protection import Certificate, Norm, power_of_two
 from dpadmm.privacy.releases import (
@@ -97,7 +98,7 @@ def _indices(name: str, indices: int | ArrayLike, least: int) -> NDArray[np.int6
     if array.ndim == 0:
         array = np.arange(checks.count(name, int(array)))
     if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
-        raise InputError(f"{name} must be a non-empty list of whole numbers, got {shown(indices)}.")
+        raise InputError(f"{name} must be a non-empty list of whole numbers, got {safe_repr(indices)}.")
     array = array.astype(np.int64)
     if array.min() < least or array.max() >= _LIMIT - 1:
         raise InputError(f"{name} must be from {least} to 2^32 - 2, got {array.min()} to {array.max()}.")
@@ -182,7 +183,7 @@ def grid_for(noise_scale: float) -> float:
     """
     exponent = math.frexp(checks.positive("noise_scale", noise_scale))[1] - 1 - _CHOSEN_BITS
     if exponent < -1000:
-        raise InputError(f"noise_scale must be at least 1e-290, got {shown(noise_scale)}. Rescale the problem.")
+        raise InputError(f"noise_scale must be at least 1e-290, got {safe_repr(noise_scale)}. Rescale the problem.")
     return math.ldexp(1.0, exponent)
 
 
@@ -300,16 +301,17 @@ def _with_spherical(values: Values, scales: Values) -> Values:
 
 def _uniforms(shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Return uniform numbers (k + 1/2)/2^52, never 0 nor 1, straight from the operating system."""
-    words = np.frombuffer(os.urandom(8 * math.prod(shape)), dtype=np.uint64).reshape(shape)
-    return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    texts = np.frombuffer(os.urandom(8 * math.prod(shape)), dtype=np.uint64).reshape(shape)
+    return ((texts >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 _SEED_STEP = 2**64  # seeds of models that are run together, apart from each other and from other users' seeds
 
-Words: TypeAlias = NDArray[np.uint64]
-Keys: TypeAlias = tuple[Words, Words]
+Uint64s: TypeAlias = NDArray[np.uint64]
+Keys: TypeAlias = tuple[Uint64s, Uint64s]
 
 _CHUNK = 2**16  # numbers of scratch at a time for spherical noise
+_FEW, _MOST_SMALL_DRAWS, _SMALL_DRAWS = 2000, 10_000, count()  # draws of few numbers that go by NumPy
 _WORTH_A_THREAD = 2**15  # numbers below which a thread costs more than it brings
 
 
@@ -347,7 +349,7 @@ class SimulatedSampler:
         """Refuse seeds and thread counts that are none."""
         seed: Any = self.seed
         if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-            raise InputError(f"seed must be a whole number of at least 0, of any size, got {shown(seed)}.")
+            raise InputError(f"seed must be a whole number of at least 0, of any size, got {safe_repr(seed)}.")
         checks.count("threads", self.threads)
 
     def apart(self, number: int) -> "SimulatedSampler":
@@ -358,7 +360,7 @@ class SimulatedSampler:
         """Return `values` plus the noise the releases are certified with; see `Sampler.perturb`."""
         array, family, noisy = check_draw(values, releases, draw)
         result, scales = np.empty_like(array), noise_scales(noisy, len(array))
-        agents, replicas = _words(draw.agents), _words(draw.replicas)
+        agents, replicas = _text(draw.agents), _text(draw.replicas)
         keys = _key(self.seed, draw, 0), _key(self.seed, draw, 1)
 
         def work(part: slice) -> None:
@@ -373,14 +375,14 @@ class SimulatedSampler:
         return result
 
 
-def _key(seed: int, draw: Draw, purpose: int) -> Words:
+def _key(seed: int, draw: Draw, purpose: int) -> Uint64s:
     """Return the round and the Philox key of (seed, kind, purpose); the name comes last, so no two texts agree."""
     text = f"dpadmm noise 1|{seed}|{purpose}|{draw.kind.step}|{draw.kind.name}"
     low, high = np.frombuffer(hashlib.blake2b(text.encode(), digest_size=8).digest(), dtype="<u4")
     return np.array([draw.round, low, high], dtype=np.uint64)
 
 
-def _words(indices: NDArray[np.int64]) -> Words:
+def _text(indices: NDArray[np.int64]) -> Uint64s:
     """Return indices as 32-bit counter words; the coordinator's -1 becomes 2^32 - 1."""
     return (indices & 0xFFFFFFFF).astype(np.uint64)
 
@@ -390,14 +392,22 @@ def _parts(n: int, parts: int) -> list[slice]:
     return [slice(int(a), int(b)) for a, b in pairwise(edges)]
 
 
+def _kernels(numbers: int) -> ModuleType:
+    """Return compiled code for many numbers or many draws; it is slow to load, and gives the same bits."""
+    if numbers <= _FEW and next(_SMALL_DRAWS) < _MOST_SMALL_DRAWS:
+        return counters
+    from dpadmm.noise import kernels
+
+    return kernels
+
+
 def _add(
-    family: NoiseFamily, values: Values, scales: Values, agents: Words, replicas: Words, keys: Keys, out: Values
+    family: NoiseFamily, values: Values, scales: Values, agents: Uint64s, replicas: Uint64s, keys: Keys, out: Values
 ) -> None:
     """Write the values plus noise; `keys[1]` is for the norms of spherical noise, sums of d exponentials."""
-    from dpadmm.noise import kernels  # slow to load: compiled code
-
+    kernels = _kernels(values.size)
     if family is not NoiseFamily.SPHERICAL_LAPLACE:
-        kind = kernels.NORMAL if family is NoiseFamily.GAUSSIAN else kernels.LAPLACE
+        kind = counters.NORMAL if family is NoiseFamily.GAUSSIAN else counters.LAPLACE
         kernels.add_noise(kind, values, scales, agents, replicas, keys[0], out)
         return
     step = max(1, _CHUNK // (values.shape[1] * values.shape[2]))
@@ -405,6 +415,6 @@ def _add(
         which = slice(start, start + step)
         zeros, ones = np.zeros(values[which].shape), np.ones(agents[which].size)
         normals, lengths = np.empty_like(zeros), np.empty_like(zeros)
-        kernels.add_noise(kernels.NORMAL, zeros, ones, agents[which], replicas, keys[0], normals)
-        kernels.add_noise(kernels.EXPONENTIAL, zeros, ones, agents[which], replicas, keys[1], lengths)
+        kernels.add_noise(counters.NORMAL, zeros, ones, agents[which], replicas, keys[0], normals)
+        kernels.add_noise(counters.EXPONENTIAL, zeros, ones, agents[which], replicas, keys[1], lengths)
         kernels.add_spherical(values[which], scales[which], normals, lengths, out[which])

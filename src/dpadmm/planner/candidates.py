@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.checks import nearest, shown
-from dpadmm.checks import setting as named
+from dpadmm.checks import nearest, safe_repr
+from dpadmm.checks import option_name as named
 from dpadmm.core.budget import share_out
 from dpadmm.core.spec import FinalModel, ReleaseFacts, RunSpec
 from dpadmm.core.task import Aim, Task
@@ -156,7 +156,7 @@ def method_called(task: Task, name: str) -> type[Method]:
     known = plannable()
     if name not in known:
         raise InputError(
-            f"The planner does not know the method {shown(name)}; choose one of {', '.join(known)}."
+            f"The planner does not know the method {safe_repr(name)}; choose one of {', '.join(known)}."
             f"{nearest(name, known)}"
         )
     problem = why_not(task, known[name])

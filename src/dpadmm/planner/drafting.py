@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpadmm import checks
-from dpadmm.core.task import Aim, TableShape, Task, nominal_sizes
+from dpadmm.core.task import Aim, nominal_sizes
 from dpadmm.data.columns import label_shares
-from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, CountedColumns, NoiseOrigin, Participant
@@ -17,11 +16,13 @@ from dpadmm.federation.terms import agreed_run
 from dpadmm.noise.mechanisms import Tail
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
+from dpadmm.planner.resolved import ResolvedSettings
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Protection, Unit, View
-from dpadmm.problems.losses import AnyLoss, Huber, Logistic, Softmax, released_loss
+from dpadmm.problems.losses import released_loss
 from dpadmm.problems.regularisers import ElasticNet
+from dpadmm.settings import FitSettings
 
 
 @dataclass(frozen=True)
@@ -65,16 +66,8 @@ def draft(
     weights = label_shares(schema.label, class_weight)
     protection = _common(entries, schema)
     sizes = _sizes(entries, protection, nominal_records)
-    task = Task(
-        sizes=sizes,
-        dimension=schema.dimension,
-        loss=_loss(schema),
-        target=target,
-        protection=protection,
-        row_norm=schema.row_norm,
-        table=TableShape.of(ProfileForm(schema.columns)),
-    )
-    made = make_plan(task)
+    asked = ResolvedSettings(settings=FitSettings(epsilon=target.epsilon, delta=target.delta), protection=protection)
+    made = make_plan(asked.table_task(sizes, schema))
     for entry in entries:
         if made.method not in entry.methods:
             raise InputError(
@@ -83,13 +76,6 @@ def draft(
             )
     people = tuple(entry.participant(size) for entry, size in zip(entries, sizes, strict=True))
     return Draft(made, people, schema.digest, weights)
-
-
-def _loss(schema: Schema) -> AnyLoss:
-    """Return what is fitted for the schema's label."""
-    if schema.label.is_real:
-        return Huber(0.5)
-    return Logistic() if len(schema.label.classes) == 2 else Softmax(len(schema.label.classes))
 
 
 def _common(entries: Sequence[SiloEntry], schema: Schema) -> Protection:

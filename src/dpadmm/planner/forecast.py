@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri, softmax
 
-from dpadmm.checks import setting
+from dpadmm.checks import option_name
 from dpadmm.core.task import Task
 from dpadmm.methods.fixed_point import CentralisedADMM
 from dpadmm.planner.candidates import STANDARD, Candidate
@@ -35,12 +35,12 @@ from dpadmm.planner.simulations import (
     WorldTable,
     best_of,
     draw,
-    encoded,
+    encode_world,
     positive_chances,
-    predicted,
+    predict_scores,
     score_models,
     simulation_of,
-    trained,
+    train_models,
     trivial_loss,
 )
 from dpadmm.problems.arrays import Floats
@@ -171,7 +171,7 @@ class Forecast:
             said.append(f"for the stated base rate of {self.prevalence:g};")
         said[-1] = said[-1].removesuffix(";")
         if not self.judged.is_stated:
-            name = setting("expected_r2" if self.score is ScoreKind.R2 else "expected_auc")
+            name = option_name("expected_r2" if self.score is ScoreKind.R2 else "expected_auc")
             said[-1] += "."
             said.append(f"No plan knows how strong your signal is; if you do, state it with {name}")
         return said
@@ -182,7 +182,7 @@ class Forecast:
 
 
 @dataclass(frozen=True)
-class Extent:
+class SimulatedExtent:
     """How large the simulations were behind a forecast: records, encoded features, rounds, vectors of coefficients."""
 
     records: int
@@ -269,12 +269,12 @@ def run_signal(simulation: Simulation, world: SyntheticWorld, stated: float) -> 
     Few records may not suffice for it, however strong the signal; then it is the strongest.
     """
     plain = simulation.without_privacy
-    found, loss = _calibrated(plain, world, stated), simulation.loss
+    found, loss = _calibrate(plain, world, stated), simulation.loss
     labels = _labels_at(plain, world, found.strength)
-    rows = encoded(_drawn(plain, world), simulation.form)
+    rows = encode_world(_drawn(plain, world), simulation.form)
     silos, test = _parts(plain, labels, rows, simulation.method.about.least_silos)
     scores, losses, areas = score_models(
-        loss, predicted(loss, test.rows, trained(simulation, silos)), test.labels, test.weights
+        loss, predict_scores(loss, test.rows, train_models(simulation, silos)), test.labels, test.weights
     )
     kept = (found.loss_trivial - float(losses.mean())) / max(found.loss_trivial - found.loss, 1e-12)
     chosen = scores if loss.target is LabelKind.REALS else areas
@@ -292,7 +292,7 @@ def signal_simulation(candidate: Candidate, n_models: int) -> Simulation:
 
 
 @lru_cache(maxsize=64)
-def _calibrated(plain: Simulation, world: SyntheticWorld, stated: float) -> _NonPrivate:
+def _calibrate(plain: Simulation, world: SyntheticWorld, stated: float) -> _NonPrivate:
     """Find the strength by which a model without privacy reaches what is stated."""
     is_real = plain.loss.target is LabelKind.REALS
     goal = distance = _distance(stated, is_real=is_real)
@@ -325,9 +325,11 @@ def _distance(score: float, *, is_real: bool) -> float:
 def _non_private(plain: Simulation, world: SyntheticWorld, strength: float) -> _NonPrivate:
     """Fit standardised columns without noise."""
     loss, labels = plain.loss, _labels_at(plain, world, strength)
-    silos, test = _parts(plain, labels, encoded(_drawn(plain, world), STANDARD))
+    silos, test = _parts(plain, labels, encode_world(_drawn(plain, world), STANDARD))
     best = best_of(risk_of(silos, loss, (0.02 if plain.is_ample else 1.0) / plain.n_records))
-    scores, losses, areas = score_models(loss, predicted(loss, test.rows, best[:, None]), test.labels, test.weights)
+    scores, losses, areas = score_models(
+        loss, predict_scores(loss, test.rows, best[:, None]), test.labels, test.weights
+    )
     chosen = scores if loss.target is LabelKind.REALS else areas
     return _NonPrivate(strength, float(chosen[0]), float(losses[0]), trivial_loss(loss, test.labels, test.weights))
 

@@ -36,10 +36,10 @@ from dpadmm.planner.candidates import (
 )
 from dpadmm.planner.forecast import (
     SIGNAL_WORLDS,
-    Extent,
     Forecast,
     ScoreKind,
     SignalForecast,
+    SimulatedExtent,
     run_signal,
     signal_simulation,
     signals_of,
@@ -84,7 +84,7 @@ class Plan:
     whole: Target
     expected: Forecast
     simulated_score: float
-    simulated: Extent
+    simulated: SimulatedExtent
     signal: float
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -316,7 +316,7 @@ def _plan_models(task: Task, method: str | None, n_models: int) -> Plan:
     share, target = _worthwhile_share(task, methods[0], n_models), task.target
     form = form_of(task, methods[0], share)
     for of_profile, of_model in _shared_budgets(target, share, n_models):
-        tried = [climb(replace(task, target=of_model), each, form) for each in methods]
+        tried = [climb_hill(replace(task, target=of_model), each, form) for each in methods]
         rivals = [choose(each) for each in tried]
         best = nearly_best(rivals, _SLIGHT)[0]  # near ties go to the method that is named first
         run = run_of(best.candidate, n_models)
@@ -334,7 +334,7 @@ def _plan_models(task: Task, method: str | None, n_models: int) -> Plan:
         raise InputError(
             f"{best.candidate.method.about.name} cannot split epsilon {target.epsilon:g} and delta {target.delta:g} "
             f"between {plural(n_models, 'model')} and a column profile. Choose another method, "
-            f"{checks.setting('profile', 'off')}, or a larger delta."
+            f"{checks.option_name('profile', 'off')}, or a larger delta."
         )
     if curvature is not None:
         spec = TrainingSpec.of(*spec.steps, Curvature(run, curvature))
@@ -422,12 +422,12 @@ def _rest_beside(task: Task, method: type[Method]) -> Target:
     if left <= 0:
         raise InputError(
             f"The column profile of an earlier run alone costs more than epsilon {whole.epsilon:g}. Choose a larger "
-            f"epsilon, or {checks.setting('profile', 'off')}."
+            f"epsilon, or {checks.option_name('profile', 'off')}."
         )
     return Target(epsilon_of_delta(math.sqrt(left), whole.delta) * (1 - _ROUNDING), whole.delta)
 
 
-def climb(task: Task, method: type[Method], form: RowForm) -> list[Trial]:
+def climb_hill(task: Task, method: type[Method], form: RowForm) -> list[Trial]:
     """Try losses at the rule of thumb, then less noise and more with the best of them, as long as that pays."""
     ratios = ratios_for(task, method)
     start = ratios.index(RULE_OF_THUMB)
@@ -491,7 +491,7 @@ def try_out(candidate: Candidate, n_classes: int = 1) -> Trial:
     )
 
 
-def forecast(candidate: Candidate, n_models: int) -> tuple[Forecast, Extent]:
+def forecast(candidate: Candidate, n_models: int) -> tuple[Forecast, SimulatedExtent]:
     """Simulate the plan for each signal, in every world; return also how large the simulations were."""
     task, simulation = candidate.task, signal_simulation(candidate, n_models)
     worlds = SIGNAL_WORLDS if simulation.n_classes == 1 else SIGNAL_WORLDS[:_SOFTMAX_WORLDS]
@@ -503,7 +503,7 @@ def forecast(candidate: Candidate, n_models: int) -> tuple[Forecast, Extent]:
         found = [run_signal(simulation, world, stated) for world in worlds]
         signals.append(SignalForecast.of(name, stated, found))
         runs = len(found) * len(found[0].scores)
-    extent = Extent(simulation.n_drawn, simulation.dimension, simulation.rounds, simulation.n_classes)
+    extent = SimulatedExtent(simulation.n_drawn, simulation.dimension, simulation.rounds, simulation.n_classes)
     return Forecast(kind, tuple(signals), runs, task.prevalence), extent
 
 
@@ -516,7 +516,7 @@ def _beside_own_choice(asked: Trial, form: RowForm) -> str:
         return "the method was asked for"
     if asked.candidate.method in others:
         return f"the method was asked for; left to itself, the planner would consider it: {about.why}"
-    own = nearly_best([choose(climb(task, each, form)) for each in others], _SLIGHT)[0]
+    own = nearly_best([choose(climb_hill(task, each, form)) for each in others], _SLIGHT)[0]
     rival, pure = own.candidate.method.about, ", of pure epsilon," if about.is_pure else ""
     return (
         f"the method was asked for; the planner would choose {rival.name} ({rival.why}). Share of the learnable signal "
@@ -586,7 +586,7 @@ def hopeless_text(task: Task, expected: Forecast) -> str:
     )
     judged, is_real = expected.judged, expected.score is ScoreKind.R2
     simplest, score = ("predicting the mean", "an R^2 of") if is_real else ("the majority class", "an AUC of")
-    name = checks.setting("expected_r2" if is_real else "expected_auc")
+    name = checks.option_name("expected_r2" if is_real else "expected_auc")
     known = "" if judged.is_stated else f"; if your signal is stronger, state it with {name}"
     return (
         f"{unit} with {checks.plural(task.dimension, 'feature')} are too few for epsilon {task.target.epsilon:g}: "

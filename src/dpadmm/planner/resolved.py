@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import setting, shown
+from dpadmm.checks import option_name, safe_repr
 from dpadmm.core.budget import ReusedProfile
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.task import AUTO, Aim, ProfileRule, TableShape, Task, nominal_sizes
@@ -40,13 +40,13 @@ def nominal_number(relation: NeighbouringRelation, nominal_records: Any) -> int 
     if relation.has_public_sizes:
         if nominal_records is not None:
             raise InputError(
-                f"{setting('nominal_records')} replaces a secret number of records, but with replace-one "
-                f"neighbours that number is public. Leave it out, or use {setting('neighbours', 'add-remove')}."
+                f"{option_name('nominal_records')} replaces a secret number of records, but with replace-one "
+                f"neighbours that number is public. Leave it out, or use {option_name('neighbours', 'add-remove')}."
             )
         return None
     if nominal_records is None:
         raise InputError(
-            f"add-remove neighbours keep the number of records secret, so {setting('nominal_records')} must be "
+            f"add-remove neighbours keep the number of records secret, so {option_name('nominal_records')} must be "
             "given: a public number of about that size, known without counting the records. It determines "
             "weights, steps and noise."
         )
@@ -59,7 +59,8 @@ def unit_of(unit: Any, *, has_persons: bool) -> Any:
         return unit
     if unit is not None and not (isinstance(unit, str) and unit == Unit.PERSON.value):
         raise InputError(
-            f"{setting('persons')} protects a person with all their rows, but {setting('unit')} {shown(unit)} "
+            f"{option_name('persons')} protects a person with all their rows, but {option_name('unit')} "
+            f"{safe_repr(unit)} "
             "protects something else. Leave one out."
         )
     return Unit.PERSON.value
@@ -100,7 +101,7 @@ def method_name(method: Any) -> str | None:
     known = plannable()
     if isinstance(method, str) and method in by_name() and method not in known:
         raise InputError(
-            f"{setting('method', method)} cannot be planned: it adds no noise, or needs settings that public "
+            f"{option_name('method', method)} cannot be planned: it adds no noise, or needs settings that public "
             "facts do not determine. Run it from Python with dpadmm.run, or choose 'auto' or one of "
             f"{', '.join(known)}.",
             setting="method",
@@ -118,8 +119,9 @@ def network_of(topology: Any, n_silos: int) -> Network | None:
         checks.one_of("topology", topology, [_AUTO, *_TOPOLOGIES])
         if n_silos < 2:
             raise InputError(
-                f"{setting('topology', topology)} needs at least 2 silos, got 1. Name the silo of every record with "
-                f"{setting('groups')}, or leave it out."
+                f"{option_name('topology', topology)} needs at least 2 silos, got 1. Name the silo of every "
+                "record with "
+                f"{option_name('groups')}, or leave it out."
             )
         return _TOPOLOGIES[topology](n_silos)
     if isinstance(topology, Network):
@@ -135,7 +137,8 @@ def penalty_of(alpha: float | None, l1_ratio: float) -> Regulariser | None:
     if alpha is None:
         if l1_ratio > 0:
             raise InputError(
-                f"{setting('l1_ratio')} needs {setting('alpha')}, the weight of the penalty, which is public. Give "
+                f"{option_name('l1_ratio')} needs {option_name('alpha')}, the weight of the penalty, which is "
+                "public. Give "
                 "one above 0."
             )
         return None
@@ -264,14 +267,15 @@ class ResolvedSettings:
         if choice == "softmax" and not is_certified:
             fit = ", ".join(known for known, kind in plannable().items() if kind.about.takes_softmax)
             raise InputError(
-                f"{setting('method', self.method)} is not certified for softmax, one model of all classes. Use "
-                f"{setting('multi_class', 'one-vs-rest')}, or one of {fit}."
+                f"{option_name('method', self.method)} is not certified for softmax, one model of all classes. Use "
+                f"{option_name('multi_class', 'one-vs-rest')}, or one of {fit}."
             )
         if n_classes < 3:
             return 1
         if choice == "softmax" and is_svm:
             raise InputError(
-                f"{setting('multi_class', 'softmax')} is for {setting('loss', 'logistic')}; svm trains one model "
+                f"{option_name('multi_class', 'softmax')} is for {option_name('loss', 'logistic')}; svm trains "
+                "one model "
                 "per class. Leave one out."
             )
         if choice == "one-vs-rest" or is_svm or not is_certified:
@@ -285,10 +289,12 @@ class ResolvedSettings:
             choice = "huber" if is_real else "logistic"
         if (choice == "huber") is not is_real:
             kind, fitting = ("a number", "huber") if is_real else ("classes", "logistic or svm")
-            raise InputError(f"{setting('loss', choice)} does not fit: the schema's label has {kind}. Use {fitting}.")
+            raise InputError(
+                f"{option_name('loss', choice)} does not fit: the schema's label has {kind}. Use {fitting}."
+            )
         strange = self.training.stated(*_NOT_WITH.get(choice, ()))
         if strange:
-            raise InputError(f"{setting(strange[0])} does not go with {setting('loss', choice)}. Leave it out.")
+            raise InputError(f"{option_name(strange[0])} does not go with {option_name('loss', choice)}. Leave it out.")
         cap = 1.0 if self.training.slope_cap is None else self.training.slope_cap
         if n_classes < 3 or (self.n_models(n_classes) or 1) > 1:
             return self.own_loss or _LOSSES.get(choice) or Logistic(cap)
@@ -345,11 +351,11 @@ def _check_class_weight(aim: Aim, method: str | None) -> None:
     """Refuse weights where coefficients are those of the population (C14), and where batches draw all rows alike."""
     if aim is Aim.INFERENCE:
         raise InputError(
-            f"{setting('aim', aim.value)} tells coefficients of the population as it is, but "
-            f"{setting('class_weight')} changes how much its classes count. Leave one out."
+            f"{option_name('aim', aim.value)} tells coefficients of the population as it is, but "
+            f"{option_name('class_weight')} changes how much its classes count. Leave one out."
         )
     if method is not None and Family.SAMPLED in by_name()[method].about.noise:
         raise InputError(
-            f"{setting('method', method)} draws batches in which all rows have the same weight. Leave out "
-            f"{setting('class_weight')}."
+            f"{option_name('method', method)} draws batches in which all rows have the same weight. Leave out "
+            f"{option_name('class_weight')}."
         )

@@ -108,7 +108,7 @@ class SearchPlan:
         if said.curve.epsilon(self.whole.delta) > self.whole.epsilon * (1 + _ROUNDING):
             raise InputError(
                 f"Epsilon {self.whole.epsilon:g} cannot be split between {len(self.trained)} candidates and their "
-                f"scores. Compare fewer candidates, or let simulations choose: {checks.setting('compared', 1)}. "
+                f"scores. Compare fewer candidates, or let simulations choose: {checks.option_name('compared', 1)}. "
                 "Nothing was spent."
             )
 
@@ -180,7 +180,7 @@ def _gaussian(plan: Plan) -> Plan:
         raise InputError(
             f"{about.name} has noise that does not add up with others in squares, so that it cannot be compared under "
             "one budget (C15). Leave the method to the planner, choose noisy-gradients or p-admm, or let simulations "
-            f"choose: {checks.setting('compared', 1)}. Nothing was spent."
+            f"choose: {checks.option_name('compared', 1)}. Nothing was spent."
         )
     return plan
 

@@ -133,7 +133,7 @@ class WorldTable:
 
 
 @lru_cache(maxsize=32)
-def encoded(table: WorldTable, form: RowForm) -> Floats:
+def encode_world(table: WorldTable, form: RowForm) -> Floats:
     """Return the encoded rows, of norm at most 1 and shared by candidates; their last feature is the constant."""
     blank = np.zeros(len(table.labels), dtype=bool)
     clip_radius = _STANDARD_CLIP_RADIUS if form.clip_radius is None else form.clip_radius
@@ -141,10 +141,10 @@ def encoded(table: WorldTable, form: RowForm) -> Floats:
     return dense(encoding.encode_cells(table.columns, table.cells, blank))
 
 
-def shrunk(table: TableShape, width: int) -> TableShape:
+def shrink_table(table: TableShape, width: int) -> TableShape:
     """Return a table of about the same kind whose rows have at most `width` features, each column at least one.
 
-    >>> shrunk(TableShape(6, (7, 16, 7, 14, 6, 5, 2, 41)), 50)
+    >>> shrink_table(TableShape(6, (7, 16, 7, 14, 6, 5, 2, 41)), 50)
     TableShape(n_numeric=2, categories=(19, 7, 6, 3, 3, 2, 2, 2), counts=94)
     """
     whole = table.n_numeric + sum(table.categories)
@@ -374,7 +374,7 @@ def simulation_of(candidate: Candidate) -> Simulation:
         loss=loss,
         method=CentralisedADMM if is_one else DPGD if Family.SAMPLED in method.about.noise else method,
         n_records=min(max(task.n_records, _LEAST_RECORDS), MOST_RECORDS),
-        table=shrunk(table, MOST_WIDTH - 1),
+        table=shrink_table(table, MOST_WIDTH - 1),
         form=candidate.form,
         rounds=min(rounds, MOST_ROUNDS if is_one else most),
         tau=unit_noise(task, method, rounds) / (size * margin_scale(task.loss)),
@@ -401,8 +401,8 @@ def run_simulation(simulation: Simulation, world: SyntheticWorld) -> SimulatedSc
     A function of public facts with a fixed seed: whoever plans the same task again gets the same scores, at once.
     """
     loss, data = simulation.loss, synthetic_data(simulation, world, simulation.method.about.least_silos)
-    models = trained(simulation, data.silos)
-    return _scores(simulation, world, loss, predicted(loss, data.rows, models), data.labels, [models])
+    models = train_models(simulation, data.silos)
+    return _scores(simulation, world, loss, predict_scores(loss, data.rows, models), data.labels, [models])
 
 
 @lru_cache(maxsize=64)
@@ -415,7 +415,7 @@ def run_apart(simulation: Simulation, n_classes: int, world: SyntheticWorld) -> 
     assert isinstance(loss, LinkedLoss)
     data = synthetic_data(together, world, simulation.method.about.least_silos)
     models = [
-        trained(simulation, replace(data.silos, labels=np.where(data.silos.labels == number, 1.0, -1.0)), number)
+        train_models(simulation, replace(data.silos, labels=np.where(data.silos.labels == number, 1.0, -1.0)), number)
         for number in range(together.n_classes)
     ]
     odds = loss.log_odds(np.stack([data.rows @ each for each in models], axis=1))
@@ -436,7 +436,7 @@ def _scores(
     )
 
 
-def trained(simulation: Simulation, silos: Silos, number: int = 0) -> Floats:
+def train_models(simulation: Simulation, silos: Silos, number: int = 0) -> Floats:
     """Return models (d, R) of noisy runs on these rows; problems of other numbers have other noise."""
     method, loss, n_silos = simulation.method, simulation.loss, silos.n_agents
     protection = ONE_RECORD if View.EAVESDROPPER in method.about.views(n_silos) else Protection(view=View.PUBLIC)
@@ -444,14 +444,14 @@ def trained(simulation: Simulation, silos: Silos, number: int = 0) -> Floats:
     task = Task(sizes=sizes, dimension=simulation.dimension, loss=loss, target=_BUDGET, protection=protection)
     run = run_of(Candidate(task, method, simulation.rounds, simulation.time / simulation.rounds, simulation.mu))
     exact = replace(run, setting=replace(run.setting, tolerance=1e-12))
-    noise = scaled(exact.noise_plan(is_secure=False), simulation.tau / unit_noise(task, method, simulation.rounds))
+    noise = scale_noise(exact.noise_plan(is_secure=False), simulation.tau / unit_noise(task, method, simulation.rounds))
     problem = replace(run.setting.problem, functions=task.risk(silos, simulation.mu))
     run = replace(run, setting=replace(run.setting, tolerance=_TOLERANCE * loss.slope_bound / n_silos))
     runs = _RUNS if simulation.n_classes == 1 else _SOFTMAX_RUNS  # their gradients cost more
     return simulate(run, problem, runs, _SEED + number, noise)
 
 
-def scaled(plan: NoisePlan, factor: float) -> NoisePlan:
+def scale_noise(plan: NoisePlan, factor: float) -> NoisePlan:
     """Return the plan with all noise multiplied; its statement says nothing any more."""
     return NoisePlan(
         {key: {agent: r.scale_noise(factor) for agent, r in row.items()} for key, row in plan.releases.items()}
@@ -463,7 +463,7 @@ def synthetic_data(simulation: Simulation, world: SyntheticWorld, n_silos: int =
     n_records, kind = simulation.n_records, simulation.loss.target
     number = n_records if simulation.is_ample else n_records + _TEST_ROWS
     drawn = draw(world, simulation.table, number, kind, simulation.positive, simulation.n_classes)
-    rows, labels = encoded(drawn, simulation.form), drawn.labels
+    rows, labels = encode_world(drawn, simulation.form), drawn.labels
     if kind is LabelKind.REALS:
         labels = 0.5 * simulation.loss.slope_bound * labels  # most of them lie within its slope bound
     parts = np.array_split(np.arange(n_records), n_silos)
@@ -477,7 +477,7 @@ def reference(plain: Simulation, world: SyntheticWorld) -> tuple[float, float]:
     """Return the mean losses of what standardised columns teach without privacy, and of the best constant answer."""
     loss, data = plain.loss, synthetic_data(plain, world)
     best = best_of(risk_of(data.silos, loss, (0.02 if plain.is_ample else 1.0) / plain.n_records))
-    losses = score_models(loss, predicted(loss, data.rows, best[:, None]), data.labels)[1]
+    losses = score_models(loss, predict_scores(loss, data.rows, best[:, None]), data.labels)[1]
     return float(losses[0]), trivial_loss(loss, data.labels)
 
 
@@ -518,7 +518,7 @@ def best_softmax(risk: SoftmaxRisk) -> Floats:
     return np.asarray(minimize(both, np.zeros(risk.dimension), jac=True, method="L-BFGS-B").x)
 
 
-def predicted(loss: AnyLoss, rows: Floats, models: Floats) -> Floats:
+def predict_scores(loss: AnyLoss, rows: Floats, models: Floats) -> Floats:
     """Return the predictions (rows, models) of models (d, R); of several classes their scores (rows, classes, R)."""
     if not isinstance(loss, Softmax):
         return np.asarray(rows @ models)
@@ -528,7 +528,7 @@ def predicted(loss: AnyLoss, rows: Floats, models: Floats) -> Floats:
 def score_models(
     loss: AnyLoss, predictions: Floats, labels: Floats, weights: Floats | None = None
 ) -> tuple[Floats, Floats, Floats]:
-    """Return accuracy or R^2, mean loss and AUC (NaN for numbers) of what was `predicted` of labels (rows,).
+    """Return accuracy or R^2, mean loss and AUC (NaN for numbers) of scores by `predict_scores`, for labels (rows,).
 
     Where the fitted loss has a link, the mean loss is the log-loss of the probabilities that it gives. The AUC of
     several classes is the mean over classes of one against the rest. weights: (rows,), None where all are the same.

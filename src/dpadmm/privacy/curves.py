@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import erfcx
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 
 _SQRT_HALF = math.sqrt(0.5)
@@ -50,7 +50,7 @@ class Curve(Protocol):
 def delta_in_range(delta: float) -> float:
     """Return a delta if it is one, else raise `InputError`."""
     if not 0 <= checks.finite("delta", delta) <= 1:
-        raise InputError(f"delta must lie between 0 and 1, got {shown(delta)}.")
+        raise InputError(f"delta must lie between 0 and 1, got {safe_repr(delta)}.")
     return float(delta)
 
 
@@ -183,7 +183,7 @@ def _checked(name: str, value: float, *, finite_only: bool = False) -> float:
     """Return a non-negative number, infinity allowed unless said otherwise."""
     if math.isnan(value) or value < 0 or (finite_only and math.isinf(value)):
         allowed = "a finite number" if finite_only else "a number"
-        raise InputError(f"{name} must be {allowed} of at least 0, got {shown(value)}.")
+        raise InputError(f"{name} must be {allowed} of at least 0, got {safe_repr(value)}.")
     return value
 
 
@@ -257,5 +257,5 @@ def zcdp_epsilon_classical(rho: float, delta: float) -> float:
     """The papers' conversion `eps = rho + 2 sqrt(rho ln(1/delta))`, an upper bound of the tight one."""
     _checked("rho", rho)
     if not 0 < delta <= 1:
-        raise InputError(f"delta must be greater than 0 and at most 1, got {shown(delta)}.")
+        raise InputError(f"delta must be greater than 0 and at most 1, got {safe_repr(delta)}.")
     return rho + 2.0 * math.sqrt(rho * -math.log(delta))

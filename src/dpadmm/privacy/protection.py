@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any
 
 from dpadmm import checks
-from dpadmm.checks import plural, setting, shown
+from dpadmm.checks import option_name, plural, safe_repr
 from dpadmm.errors import InputError
 
 
@@ -48,7 +48,7 @@ def relation_of(neighbours: Any) -> NeighbouringRelation:
     """Return the relation that a word names."""
     if not isinstance(neighbours, str) or neighbours not in _NEIGHBOURS:
         raise InputError(
-            f"{setting('neighbours')} must be 'replace-one' or 'add-remove', got {shown(neighbours)}."
+            f"{option_name('neighbours')} must be 'replace-one' or 'add-remove', got {safe_repr(neighbours)}."
             f"{checks.nearest(neighbours, _NEIGHBOURS)}"
         )
     return _NEIGHBOURS[neighbours]
@@ -113,15 +113,17 @@ class Protection:
     def __post_init__(self) -> None:
         """Refuse people without records, and words instead of kinds."""
         if not isinstance(self.view, View) or not isinstance(self.unit, Unit):
-            raise InputError(f"unit and view must be a Unit and a View, got {shown(self.unit)} and {shown(self.view)}.")
+            raise InputError(
+                f"unit and view must be a Unit and a View, got {safe_repr(self.unit)} and {safe_repr(self.view)}."
+            )
         if not isinstance(self.relation, NeighbouringRelation):
-            raise InputError(f"relation must be a NeighbouringRelation, got {shown(self.relation)}.")
+            raise InputError(f"relation must be a NeighbouringRelation, got {safe_repr(self.relation)}.")
         checks.count("records_per_person", self.records_per_person)
         checks.count("silos_per_person", self.silos_per_person)
         if self.unit is Unit.PERSON and self.records_per_person != 1:
             raise InputError(
                 f"A person is protected with all their rows, however many there are; got {self.records_per_person} "
-                f"records per person as well. Leave out {setting('records_per_person')}."
+                f"records per person as well. Leave out {option_name('records_per_person')}."
             )
         if self.colluders is None:
             object.__setattr__(self, "colluders", 1 if self.view is View.AGGREGATE else 0)
@@ -148,7 +150,7 @@ class Protection:
                 f"silos_per_person must be at most the number of silos, {n_silos}, got {self.silos_per_person}."
             )
         if self.view is View.AGGREGATE and n_silos - self.n_colluders < 2:
-            hint = f" Name the silo of every record with {setting('groups')}." if n_silos == 1 else ""
+            hint = f" Name the silo of every record with {option_name('groups')}." if n_silos == 1 else ""
             raise InputError(
                 f"With {plural(self.n_colluders, 'colluding silo')} the view {self.view.value!r} needs at least "
                 f"{self.n_colluders + 2} silos, got {n_silos}: a sum hides a silo only among at least two honest ones. "
@@ -171,7 +173,7 @@ class Protection:
             and self.silos_per_person <= said.silos_per_person
         )
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe all of it in words."""
         records = "all rows" if self.unit is Unit.PERSON else f"at most {plural(self.records_per_person, 'record')}"
         return (
@@ -323,7 +325,7 @@ class Certificate:
 def power_of_two(grid: float) -> float:
     """Return a grid; refuse one to which values could not be rounded exactly in binary."""
     if math.frexp(checks.positive("grid", grid))[0] != 0.5:
-        raise InputError(f"grid must be a power of two, got {shown(grid)}. Use 2.0**k, for instance {2.0**-30!r}.")
+        raise InputError(f"grid must be a power of two, got {safe_repr(grid)}. Use 2.0**k, for instance {2.0**-30!r}.")
     return grid
 
 

@@ -209,10 +209,10 @@ class _Loss(Probe):
             backwards = self.ask(method, some[::-1].copy())[::-1]
             alone = np.concatenate([self.ask(method, some[i : i + 1].copy()) for i in range(0, len(some), 16)])
             column = self.ask(method, some[:, None].copy())
-            room = 1e-12 * (1 + np.abs(together))
-            is_wrong = np.abs(backwards - together) > room
-            is_wrong[::16] |= np.abs(alone - together[::16]) > room[::16]
-            is_wrong |= column.shape != (len(some), 1) or np.abs(column.ravel() - together) > room
+            headroom = 1e-12 * (1 + np.abs(together))
+            is_wrong = np.abs(backwards - together) > headroom
+            is_wrong[::16] |= np.abs(alone - together[::16]) > headroom[::16]
+            is_wrong |= column.shape != (len(some), 1) or np.abs(column.ravel() - together) > headroom
             self._refute_where(is_wrong, some, f"its {method} depends on the other numbers in the array")
 
     def _rounding(self, t: Floats, slope: Floats) -> Floats:
@@ -231,12 +231,12 @@ class _Loss(Probe):
     def _check_value(self, t: Floats) -> None:
         """The value must rise as the integral of the form does, from point to point and over longer ways."""
         value, described, slope = self._finite("value", t), self.form.value(t), self.form.slope(t)
-        room = self._rounding(t, slope) + SLACK * np.abs(slope)
+        headroom = self._rounding(t, slope) + SLACK * np.abs(slope)
         for stride in _STRIDES:
             a, b = slice(None, -stride), slice(stride, None)
             rise, expected = value[b] - value[a], described[b] - described[a]
             sizes = np.abs(value) + np.abs(described)
-            slack = 16 * _EPS * (sizes[a] + sizes[b]) + (t[b] - t[a]) * (room[a] + room[b])
+            slack = 16 * _EPS * (sizes[a] + sizes[b]) + (t[b] - t[a]) * (headroom[a] + headroom[b])
             says = "the value changes by {} up to {}, its slope makes that {}: the slope is not its derivative"
             self._refute_where(np.abs(rise - expected) > slack, t[a], says, rise, t[b], expected)
 
@@ -378,12 +378,12 @@ class _Regulariser(Probe):
                 missed = _norm(self.ask("prox", middle, np.array(1e-6)) - middle) <= 1e-8 * (_norm(x) + _norm(y))
                 between = np.where(np.isinf(between) & missed, np.nan, between)
             gap, square = share * at_x + (1 - share) * at_y - between, 0.5 * share * (1 - share) * far**2
-            room = 1e-10 * (np.abs(at_x) + np.abs(at_y)) + 1e-9 * square
+            headroom = 1e-10 * (np.abs(at_x) + np.abs(at_y)) + 1e-9 * square
             with np.errstate(divide="ignore", invalid="ignore"):  # an infinite bound holds, also at distance 0
                 found = gap / square
-                too_round = gap > self.smoothness * square * (1 + SLACK) + room
+                too_round = gap > self.smoothness * square * (1 + SLACK) + headroom
             for name, declared, is_wrong in (
-                ("strong_convexity", self.modulus, gap < self.modulus * square * (1 - SLACK) - room),
+                ("strong_convexity", self.modulus, gap < self.modulus * square * (1 - SLACK) - headroom),
                 ("smoothness", self.smoothness, too_round),
             ):
                 if is_wrong.any():
@@ -393,8 +393,8 @@ class _Regulariser(Probe):
                         f"{_norm(x)[i]:.4g} has the curvature {found[i]:.6g}.",
                         "Correct the constant or the value.",
                     )
-        room = 1e-10 * (np.abs(at_x) + np.abs(at_y))
-        if math.isfinite(steepest) and (np.abs(at_x - at_y) > steepest * far * (1 + SLACK) + room).any():
+        headroom = 1e-10 * (np.abs(at_x) + np.abs(at_y))
+        if math.isfinite(steepest) and (np.abs(at_x - at_y) > steepest * far * (1 + SLACK) + headroom).any():
             self.fail(f"declares the Lipschitz constant {steepest:g}, and a chord is steeper.", "Correct it.")
 
 

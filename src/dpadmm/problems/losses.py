@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_softmax
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 
@@ -497,7 +497,7 @@ class Softmax:
         object.__setattr__(self, "n_classes", checks.count("n_classes", self.n_classes, least=2))
         object.__setattr__(self, "cap", checks.positive("cap", self.cap))
         if self.cap > 1:
-            raise InputError(f"cap must be above 0 and at most 1 (no cap), got {shown(self.cap)}.")
+            raise InputError(f"cap must be above 0 and at most 1 (no cap), got {safe_repr(self.cap)}.")
 
     @property
     def of_margin(self) -> Loss:
@@ -585,7 +585,7 @@ LOSS_KINDS: Mapping[str, type[ReleasedLoss]] = {
 def released_loss(loss: AnyLoss) -> ReleasedLoss:
     """Return the loss if a released model may have it; `InputError` for any other."""
     if type(loss) not in LOSS_KINDS.values():
-        raise InputError(f"The loss of a released model must be one of {', '.join(LOSS_KINDS)}, got {shown(loss)}.")
+        raise InputError(f"The loss of a released model must be one of {', '.join(LOSS_KINDS)}, got {safe_repr(loss)}.")
     return cast(ReleasedLoss, loss)
 
 

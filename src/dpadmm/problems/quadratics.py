@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.losses import Constants
@@ -85,10 +85,10 @@ class QuadraticAgents:
 
 def _check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     if len(bounds) != 2:
-        raise InputError(f"bounds must be two numbers (tau, L), got {shown(bounds)}.")
+        raise InputError(f"bounds must be two numbers (tau, L), got {safe_repr(bounds)}.")
     low, high = checks.non_negative("bounds[0]", bounds[0]), checks.non_negative("bounds[1]", bounds[1])
     if low > high:
-        raise InputError(f"bounds must be (tau, L) with tau <= L, got {shown(bounds)}.")
+        raise InputError(f"bounds must be (tau, L) with tau <= L, got {safe_repr(bounds)}.")
     return low, high
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.silos import as_numbers
@@ -295,7 +295,7 @@ class GroupLasso(_NonSmooth):
         object.__setattr__(self, "weight", checks.positive("weight", self.weight))
         groups = np.asarray(self.groups)
         if groups.ndim != 1 or groups.size == 0 or groups.dtype.kind not in "iu":
-            raise InputError(f"groups must be the number of each coordinate's group, got {shown(self.groups)}.")
+            raise InputError(f"groups must be the number of each coordinate's group, got {safe_repr(self.groups)}.")
         object.__setattr__(self, "groups", tuple(groups.tolist()))
 
     @cached_property
@@ -410,7 +410,7 @@ def _positive_step(step: ArrayLike) -> Floats:
     """Return the step as floats if all of them are finite and > 0."""
     steps = np.asarray(step, dtype=np.float64)
     if not np.all((steps > 0) & (steps < math.inf)):
-        raise InputError(f"step must be finite and greater than 0, got {shown(step)}.")
+        raise InputError(f"step must be finite and greater than 0, got {safe_repr(step)}.")
     return steps
 
 
@@ -418,7 +418,7 @@ def _bound(name: str, bound: ArrayLike) -> Floats:
     """Return a bound as a number or a vector without NaN."""
     values = np.asarray(bound, dtype=np.float64)
     if values.ndim > 1 or values.size == 0 or np.isnan(values).any():
-        raise InputError(f"{name} must be a number or a sequence of numbers without NaN, got {shown(bound)}.")
+        raise InputError(f"{name} must be a number or a sequence of numbers without NaN, got {safe_repr(bound)}.")
     return values
 
 

@@ -79,6 +79,9 @@ class PersonRows:
 # Rows scaled to a norm bound come out up to a few ulps above it; that is rounding, not a broken promise.
 ROW_NORM_SLACK = 1e-12
 
+SMALL = 20_000
+"""Up to so many records in all, passes over them go by NumPy: compiled code takes longer to load than it saves."""
+
 # Numbers up to this many times as large as a row cancel in sums over centred rows: the proved bound on what rounding
 # costs grows with it (C7). Within the bounds of a column they are seldom larger than rows.
 MOST_SHIFT = 8.0
@@ -117,6 +120,7 @@ class Silos:
     n_agents: int = field(init=False, repr=False, compare=False)
     dimension: int = field(init=False, repr=False, compare=False)
     is_sparse: bool = field(init=False, repr=False, compare=False)
+    is_small: bool = field(init=False, repr=False, compare=False)
     sizes: Ints = field(init=False, repr=False, compare=False)
     weights: Floats | None = field(init=False, repr=False, compare=False)
 
@@ -161,6 +165,7 @@ class Silos:
         vars(self).update(row_norm=row_norm, features=features, nominal=nominal, sizes=sizes, weights=weights)
         is_sparse = not isinstance(features, np.ndarray)
         vars(self).update(n_agents=len(self.offsets) - 1, dimension=int(features.shape[1]), is_sparse=is_sparse)
+        vars(self).update(is_small=is_small(sizes))
 
     @classmethod
     def from_parts(
@@ -231,7 +236,9 @@ class Silos:
         nominal = None if self.nominal is None else self.nominal[agents]
         people = None if self.people is None else tuple(self.people[int(i)] for i in agents)
         classes = None if self.class_weights is None else self.class_weights[index]
-        return Silos(features, self.labels[index], offsets, self.row_norm, names, nominal, people, classes)
+        silos = Silos(features, self.labels[index], offsets, self.row_norm, names, nominal, people, classes)
+        vars(silos).update(is_small=self.is_small)  # so that an agent's sums have the same bits alone and among others
+        return silos
 
 
 class _Numbered(Sequence[str]):
@@ -245,6 +252,15 @@ class _Numbered(Sequence[str]):
 
     def __getitem__(self, index: Any) -> Any:
         return f"{self._stem} {range(self._number)[index]}"
+
+
+def is_small(sizes: Ints) -> bool:
+    """Return whether passes go by NumPy, from public numbers: the two ways differ in their rounding (C7).
+
+    >>> is_small(np.array([900, 100])), is_small(np.array([10**6])), is_small(np.ones(50))
+    (True, False, False)
+    """
+    return bool(sizes.sum() <= SMALL and sizes.max(initial=0) > 1)
 
 
 def row_norms(features: Matrix) -> Floats:

@@ -92,7 +92,7 @@ class Curvature:
         return ReleasedCurvature(
             point=point,
             gradient=n * (gradient - ridge * point),
-            matrix=n * unpacked(noisy, setting.problem.dimension),
+            matrix=n * unpack(noisy, setting.problem.dimension),
             gradient_std=n * noise / math.sqrt(self._number),
             matrix_std=n * noise_std,
         )
@@ -146,7 +146,7 @@ def curvature_messages(problem: Problem, points: Floats) -> Floats:
     bare = replace(risk, mu=0.0)
     silos = range(problem.n_agents)
     return np.stack(
-        [np.stack([problem.weights[i] * packed(bare.hessian(i, point)) for point in points.T], axis=1) for i in silos]
+        [np.stack([problem.weights[i] * pack(bare.hessian(i, point)) for point in points.T], axis=1) for i in silos]
     )
 
 
@@ -155,18 +155,18 @@ def packed_size(dimension: int) -> int:
     return dimension * (dimension + 1) // 2
 
 
-def packed(matrix: Floats) -> Floats:
+def pack(matrix: Floats) -> Floats:
     """Return a symmetric matrix as a vector of the same (Frobenius) norm: the diagonal, sqrt(2) times what is above.
 
-    >>> packed(np.array([[1.0, 2.0], [2.0, 3.0]])).round(4).tolist()
+    >>> pack(np.array([[1.0, 2.0], [2.0, 3.0]])).round(4).tolist()
     [1.0, 3.0, 2.8284]
     """
     above = np.triu_indices(len(matrix), 1)
     return np.concatenate([np.diag(matrix), math.sqrt(2) * matrix[above]])
 
 
-def unpacked(vector: Floats, dimension: int) -> Floats:
-    """Return the matrix that `packed` made a vector of."""
+def unpack(vector: Floats, dimension: int) -> Floats:
+    """Return the matrix that `pack` made a vector of."""
     matrix = np.zeros((dimension, dimension))
     matrix[np.triu_indices(dimension, 1)] = vector[dimension:] / math.sqrt(2)
     return matrix + matrix.T + np.diag(vector[:dimension])
@@ -176,7 +176,7 @@ def unpacked(vector: Floats, dimension: int) -> Floats:
 class CurvatureFacts:
     """What `ReleasedCurvature` holds, as a model's file keeps it, and what the curvature alone costs.
 
-    matrix: as `packed` lays it out.
+    matrix: as `pack` lays it out.
     """
 
     point: tuple[float, ...]
@@ -198,7 +198,7 @@ class CurvatureFacts:
         return cls(
             point=tuple(released.point.tolist()),
             gradient=tuple(released.gradient.tolist()),
-            matrix=tuple(packed(released.matrix).tolist()),
+            matrix=tuple(pack(released.matrix).tolist()),
             gradient_std=released.gradient_std,
             matrix_std=released.matrix_std,
             epsilon=epsilon,

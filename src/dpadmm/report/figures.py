@@ -118,8 +118,8 @@ def line_chart(title: str, curves: Sequence["RoundCurve"]) -> Markup:
         axes.plot(curve.rounds, values, color=colour, linestyle=dash, linewidth=2, marker=marker, markersize=4)
     shown = [value for curve in curves for value in curve.values if value > 0] or [1.0]
     least, most = min(shown), max(shown)
-    room = 2.3 if most / least < 4 else 1.15
-    axes.set(yscale="log", ylim=(least / room, most * room), xlabel="round")
+    headroom = 2.3 if most / least < 4 else 1.15
+    axes.set(yscale="log", ylim=(least / headroom, most * headroom), xlabel="round")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if most / least < 30 else (1,), numticks=6))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
@@ -158,8 +158,8 @@ def draw_utility(points: Sequence[UtilityPoint], epsilon: float, path: Path) -> 
         axes.plot(x, low, color=colour, linewidth=2)
         axes.plot(x, high, color=colour, linewidth=1)
         axes.axhline(signal.non_private, linestyle="--", linewidth=1, color=colour)
-        words = f"{signal.signal} signal:\n{signal.non_private:g} without privacy"
-        axes.annotate(words, (1, signal.non_private), color=colour, **beside)
+        text = f"{signal.signal} signal:\n{signal.non_private:g} without privacy"
+        axes.annotate(text, (1, signal.non_private), color=colour, **beside)
     axes.axhline(nothing, linestyle=":", color=GREY)
     axes.annotate("nothing learned", (1, nothing), color=GREY, **beside)
     axes.axvline(epsilon, color=BLACK, linewidth=0.8)

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from dpadmm.checks import plural
-from dpadmm.core.model import Accountability, DataLocation, Place, ReleasedModel, SiloFacts, Spending
+from dpadmm.core.model import DataLocation, Place, ProcessingDetails, ReleasedModel, SiloFacts, Spending
 from dpadmm.core.task import Aim
 from dpadmm.data.columns import BinaryLabel, Categorical, ThresholdLabel
 from dpadmm.inference.intervals import INTERCEPT, CoefficientTable
@@ -30,11 +30,11 @@ from dpadmm.models.statement import (
     guess_text,
     location_text,
     meaning_text,
-    merged,
+    merge_numbers,
     records_text,
 )
 from dpadmm.planner.utility import UtilityPoint
-from dpadmm.privacy.ledger.spending import version_words
+from dpadmm.privacy.ledger.spending import describe_version
 from dpadmm.privacy.protection import Strength, View
 from dpadmm.report.columns import ColumnPanel, column_panel, format_number, percent
 from dpadmm.report.observers import Observer, observed_by, observers
@@ -131,7 +131,7 @@ def write_report(
     path: Place | None,
     spending: Spending | None,
     name: str | None,
-    about: Accountability,
+    about: ProcessingDetails,
     budgets: Sequence[UtilityPoint],
 ) -> str:
     """Return the page, and write it if a path is given; what is not given is as the model's file has it."""
@@ -195,7 +195,7 @@ def page_facts(model: ReleasedModel, spending: Spending | None, place: str | Non
         scores=_scores(model),
         measurements=[_measurement(each) for each in model.measurements],
         effects=largest_effects(model),
-        assumptions=merged(guarantee.assumptions),
+        assumptions=merge_numbers(guarantee.assumptions),
         commands=_commands(model, spending, place),
     )
 
@@ -206,7 +206,7 @@ def environment() -> Environment:
     loader = PackageLoader("dpadmm.report")
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.globals |= {"percent": percent, "number": figure_text, "best_guess": best_guess, "method_title": method_title}
-    made.globals["version_words"] = version_words
+    made.globals["describe_version"] = describe_version
     return made
 
 

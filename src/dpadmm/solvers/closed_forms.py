@@ -7,7 +7,6 @@ from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.silos import dense, scale_rows
-from dpadmm.solvers import kernels
 from dpadmm.solvers.solver import (
     AgentSolver,
     Solution,
@@ -34,8 +33,10 @@ class QuadraticSolver(AgentSolver[QuadraticAgents]):
         self._inverses = np.empty((0, 0, 0))
         self._defects = np.empty(0)
 
-    def solve(self, subproblem: Subproblem) -> Solution:
+    def _solve(self, subproblem: Subproblem) -> Solution:
         """One fused batched matrix-vector product; the error bound comes from the inverses' measured defects."""
+        from dpadmm.solvers import kernels  # slow to load: compiled code
+
         self._invert_for(subproblem)
         index = subproblem.agents
         lin, centre = np.ascontiguousarray(subproblem.lin), np.ascontiguousarray(subproblem.centre)
@@ -120,7 +121,7 @@ class SquaredSolver(AgentSolver[EmpiricalRisk]):
         roots = np.sqrt(weights[self.risk.part(agent)])
         return scale_rows(rows, roots), labels * roots
 
-    def solve(self, subproblem: Subproblem) -> Solution:
+    def _solve(self, subproblem: Subproblem) -> Solution:
         """Solve by the spectrum, with one refinement; the residual is that of the matrix itself, not its spectrum."""
         point, norm = _output_of(subproblem), np.empty((len(subproblem.lin), subproblem.lin.shape[2]))
         index = subproblem.agent_index()
@@ -156,8 +157,10 @@ class RankOneSolver(AgentSolver[EmpiricalRisk]):
         self._squares = np.einsum("ij,ij->i", self._rows, self._rows)
         self._line = self.risk.loss.form.numbers
 
-    def solve(self, subproblem: Subproblem) -> Solution:
+    def _solve(self, subproblem: Subproblem) -> Solution:
         """One streaming pass over users; the error bound is that of the arithmetic."""
+        from dpadmm.solvers import kernels  # slow to load: compiled code
+
         lin, centre = np.ascontiguousarray(subproblem.lin), np.ascontiguousarray(subproblem.centre)
         out = _output_of(subproblem)
         norms = np.empty((len(lin), lin.shape[2]))

@@ -8,6 +8,8 @@ method.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +19,7 @@ from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import LabelKind
 from dpadmm.problems.problem import EmpiricalRisk, SoftmaxRisk
-from dpadmm.problems.silos import RUN, row_block
-from dpadmm.solvers.column_kernel import advance, block_sum, slope_at, solve_column
-from dpadmm.solvers.kernels import csr_slope_sum, dense_sum, newton_steps, slopes_in_place
+from dpadmm.problems.silos import RUN, row_block, row_sums, scores
 from dpadmm.solvers.newton import NewtonColumns
 from dpadmm.solvers.solver import (
     AgentSolver,
@@ -37,12 +37,22 @@ from dpadmm.solvers.solver import (
 _NONE = np.empty(0)  # no shifts, or no weights: every row counts one
 
 
+@cache
+def _compiled() -> tuple[ModuleType, ModuleType]:
+    """Return the compiled kernels of passes and of whole solves: slow to load, and of no use for few rows."""
+    from dpadmm.solvers import column_kernel, kernels
+
+    return kernels, column_kernel
+
+
 def slope_sum(risk: EmpiricalRisk, agent: int, x: Floats, threads: int = 1) -> Floats:
     """Return the sum over an agent's rows of weight slope(a'x - shift) a, for all columns of x (d, R).
 
     Sparse rows give a column the same bits in any batch of columns.
     """
     rows, part = risk.rows, risk.part(agent)
+    if risk.silos.is_small:
+        return _small_sum(risk, part, x)
     bounds = row_bounds(part, risk.dimension, risk.silos.is_sparse)
     if isinstance(rows, CentredRows):
         point = np.ascontiguousarray(rows.extend(x))
@@ -60,17 +70,24 @@ def softmax_sum(risk: SoftmaxRisk, agent: int, x: Floats, threads: int = 1) -> F
     return sum_blocks(lambda here: risk.gradient_sum(here, x), bounds, threads)
 
 
+def _small_sum(risk: EmpiricalRisk, part: slice, x: Floats) -> Floats:
+    """Return the sum over few rows; a column alone has each row's term to the same bits wherever it stands (C7)."""
+    rows = row_block(risk.rows, part)
+    products = scores(rows, x) if x.shape[1] == 1 else np.asarray(rows @ x)
+    return row_sums(rows, risk.weigh(risk.loss.slope(products - risk.shifts[part][:, None]), part))
+
+
 def _sparse_sum(risk: EmpiricalRisk, stored: Matrix, part: slice, x: Floats) -> Floats:
     form = risk.loss.form
     matrix = (stored.indptr, stored.indices, stored.data, risk.shifts, _row_weights(risk), part.start, part.stop)
-    return np.asarray(csr_slope_sum(*matrix, x, form.numbers, form.is_logistic))
+    return np.asarray(_compiled()[0].csr_slope_sum(*matrix, x, form.numbers, form.is_logistic))
 
 
 def _column_sum(risk: EmpiricalRisk, part: slice, x: Floats) -> Floats:
     form, out = risk.loss.form, np.empty_like(x)
     shifts = _NONE if risk.loss.target is LabelKind.SIGNS else risk.shifts  # all of them are 0
     point = (x[:, 0], form.numbers, form.is_logistic)
-    dense_sum(risk.rows, shifts, _row_weights(risk), part.start, part.stop, *point, out[:, 0])
+    _compiled()[0].dense_sum(risk.rows, shifts, _row_weights(risk), part.start, part.stop, *point, out[:, 0])
     return out
 
 
@@ -80,13 +97,13 @@ def _dense_sum(risk: EmpiricalRisk, part: slice, x: Floats) -> Floats:
         here = slice(start, min(start + RUN, part.stop))
         block = risk.rows[here]
         t = block @ x
-        slopes_in_place(t, risk.shifts[here], form.numbers, form.is_logistic)
+        _compiled()[0].slopes_in_place(t, risk.shifts[here], form.numbers, form.is_logistic)
         total += block.T @ risk.weigh(t, here)
     return total
 
 
-def _row_weights(risk: EmpiricalRisk, part: slice = slice(None)) -> Floats:
-    return _NONE if risk.silos.weights is None else risk.silos.weights[part]
+def _row_weights(risk: EmpiricalRisk) -> Floats:
+    return _NONE if risk.silos.weights is None else risk.silos.weights
 
 
 # Pairs of a solve. Kept for the next one they would save every sixth pass or fewer, and no time where d is large; that
@@ -139,7 +156,7 @@ class SingleColumns:
     def slope(self, agent: int, x: Floats) -> Floats:
         """Return the loss's part of the gradient at x (d,)."""
         slope, sums = np.empty_like(x), np.empty((self.blocks[agent], self._width))
-        slope_at(self._data[agent], self._form, x, np.empty(self._width), sums, slope)
+        _compiled()[1].slope_at(self._data[agent], self._form, x, np.empty(self._width), sums, slope)
         return slope
 
     def solve(
@@ -163,24 +180,24 @@ class SingleColumns:
         data, sums = self._data[agent], np.empty((self.blocks[agent], self._width))
         given = (metric.inverse(sigma), (sigma, constant, tolerance))
         if threads == 1 or len(sums) == 1:
-            passes = solve_column(data, self._form, *given, most, state, sums)
+            passes = _compiled()[1].solve_column(data, self._form, *given, most, state, sums)
         else:
             passes = self._solve_on(threads, data, given, most, state, sums)
         return SolvedColumn(x, slope, float(numbers[1]), passes)
 
     def _solve_on(self, threads: int, data: Any, given: Any, most: int, state: Any, sums: Floats) -> int:
         """As `solve_column`, to the same bits: every pass on several threads."""
-        point, passes = state[7], 0
+        point, passes, kernel = state[7], 0, _compiled()[1]
 
         def work(first: int, last: int) -> None:
             for block in range(first, last):
-                block_sum(data, self._form, block, point, sums[block])
+                kernel.block_sum(data, self._form, block, point, sums[block])
 
-        is_wanted = advance(data, *given, state, sums[:0])
+        is_wanted = kernel.advance(data, *given, state, sums[:0])
         while is_wanted and passes < most:
             for_each_block(work, len(sums), 1, threads)
             passes += 1
-            is_wanted = advance(data, *given, state, sums)
+            is_wanted = kernel.advance(data, *given, state, sums)
         return passes
 
 
@@ -195,9 +212,13 @@ class ColumnSolver(AgentSolver[EmpiricalRisk], ABC):
 
     max_passes: int = 1000
 
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        super().__post_init__()
+        checks.count("max_passes", self.max_passes)
+
     def _prepare(self) -> None:
         """Find what shapes every agent's steps."""
-        checks.count("max_passes", self.max_passes)
         self._scales = self.weights / self.risk.sizes
         self._singles = SingleColumns(self.risk, self._scales)
         self._last: list[LastSolve | None] = [None] * self.risk.n_agents
@@ -217,23 +238,26 @@ class ColumnSolver(AgentSolver[EmpiricalRisk], ABC):
         last = self._last[agent]
         return last.slope if last is not None and np.array_equal(start, last.point) else None
 
-    def _reference(self, agent: int, metric: Metric, threads: int) -> Floats:
-        """Return the curvatures (n,) of the agent's rows, as they count, at roughly the minimiser of w_i f_i.
+    def _reference_pull(self, agent: int) -> float:
+        """Return the ridge of the function at whose minimiser, roughly, steps take the curvature from."""
+        return float(self.weights[agent]) * (self.risk.mu + _REFERENCE_PULL * self.risk.loss.curvature_bound)
 
-        They only shape the steps.
-        """
-        loss, zero, part = self.risk.loss, np.zeros(self.risk.dimension), self.risk.part(agent)
-        sigma = float(self.weights[agent]) * (self.risk.mu + _REFERENCE_PULL * loss.curvature_bound)
-        limits = (None, self.tolerance, _REFERENCE_PASSES, threads)
-        point = self._singles.solve(agent, metric, sigma, zero, zero, *limits).point
-        rows = row_block(self.risk.rows, part)
-        return self.risk.weigh(loss.curvature(rows @ point - self.risk.shifts[part]), part)
+    def _reference(self, agent: int, metric: Metric, threads: int) -> Floats:
+        """Return that minimiser (d,)."""
+        zero, limits = np.zeros(self.risk.dimension), (None, self.tolerance, _REFERENCE_PASSES, threads)
+        return self._singles.solve(agent, metric, self._reference_pull(agent), zero, zero, *limits).point
+
+    def _curvatures(self, agent: int, point: Floats) -> Floats:
+        """Return the curvatures (n,) of the agent's rows at a point, as they count; they only shape the steps."""
+        part = self.risk.part(agent)
+        margins = np.asarray(row_block(self.risk.rows, part) @ point) - self.risk.shifts[part]
+        return self.risk.weigh(self.risk.loss.curvature(margins), part)
 
     def _useful_threads(self, replicas: int) -> int:
         """Return how many threads are worth their while for so many replicas."""
         return self.threads
 
-    def solve(self, subproblem: Subproblem) -> Solution:
+    def _solve(self, subproblem: Subproblem) -> Solution:
         """Solve for every agent and replica; agents run on separate threads, those of many rows on all of them."""
         point = np.empty_like(subproblem.start)
         norm = np.empty((len(point), point.shape[2]))
@@ -275,9 +299,6 @@ _FAST_PASSES = 60
 _NEWTON_STEPS = 200
 # Entries that an agent reads in a pass: below, the work is mostly Python's own, and threads only wait for each other.
 _WORTH_A_THREAD = 50_000
-# Products in a Hessian, n d^2: below, a few compiled Newton steps take less time than one pass in Python.
-_SMALL = 50_000
-_SMALL_STEPS = 12
 
 
 class MajoriserSolver(ColumnSolver):
@@ -290,11 +311,12 @@ class MajoriserSolver(ColumnSolver):
     decomposed once. Every decision is taken per column: a fast step that does not shrink the gradient enough is undone
     and replaced by the safe one, and a column stops as soon as its own gradient is below the tolerance. So a silo alone
     and a batch of replicas get the same point. Columns that are not done after `_FAST_PASSES` passes are finished by
-    Newton's method. A column alone on few dense rows begins with it, compiled.
+    Newton's method. A column alone on many rows is solved by compiled steps (`SingleColumns`), as far as these lead.
 
     A warm start is where the last solve ended, and there the loss was evaluated last: its part of the gradient is kept
-    with the point it belongs to and used again when a start equals that point, number by number. Only sparse rows do
-    so, whose pass gives a column the same bits in any batch: what is kept is then exactly what would be computed.
+    with the point it belongs to and used again when a start equals that point, number by number. Of several columns
+    only those over sparse rows do so, whose pass gives a column the same bits in any batch: what is kept is then
+    exactly what would be computed.
     """
 
     def _useful_threads(self, replicas: int) -> int:
@@ -307,8 +329,14 @@ class MajoriserSolver(ColumnSolver):
         rows = row_block(self.risk.rows, part)
         counts = None if weights is None else np.sqrt(weights[part])
         safe = Spectrum.of_rows(rows, scale * self.risk.loss.curvature_bound, counts, threads)
-        curvature = self._reference(agent, Metric.of_spectrum(safe), threads)
-        return safe, Spectrum.of_rows(rows, scale, np.sqrt(curvature), threads)
+        if self.risk.silos.is_small:
+            start = np.zeros((self.risk.dimension, 1))
+            columns = _Columns(safe, safe, self._reference_pull(agent), start, start)
+            self._descend(agent, columns, None, _REFERENCE_PASSES, threads)
+            point = columns.point[:, 0]
+        else:
+            point = self._reference(agent, Metric.of_spectrum(safe), threads)
+        return safe, Spectrum.of_rows(rows, scale, np.sqrt(self._curvatures(agent, point)), threads)
 
     def _slope(self, agent: int, x: Floats, threads: int = 1) -> Floats:
         """Return the loss's part of the gradient, w_i/n_i sum_m v_m slope(a_m'x - shift_m) a_m."""
@@ -321,38 +349,40 @@ class MajoriserSolver(ColumnSolver):
         sigma = pull + float(self.weights[agent]) * self.risk.mu
         constant = sub.lin[row] - pull * sub.centre[row]
         start = np.ascontiguousarray(sub.start[row])
-        if start.shape[1] == 1:
+        is_alone = start.shape[1] == 1
+        if is_alone and not self.risk.silos.is_small:
             found = self._solve_alone(agent, sigma, constant[:, 0], start, threads)
             if found is not None:
                 point[:, 0], norm[0], passes = found
                 return passes
         safe, fast = self._shapes[agent]
         columns = _Columns(safe, fast, sigma, constant, start)
-        known = self._known_slope(agent, start)
-        columns.begin(self._slope(agent, start, threads) if known is None else known)
+        passes = self._descend(agent, columns, self._known_slope(agent, start), _FAST_PASSES, threads)
+        steps = self._finish(agent, sigma, constant, columns, min(self.max_passes - passes, _NEWTON_STEPS))
+        is_kept = self.risk.silos.is_small if is_alone else self.risk.silos.is_sparse
+        if is_kept and steps == 0:  # Newton's points come without their slopes
+            self._last[agent] = LastSolve(columns.point, columns.point_slope)
+        point[:], norm[:] = columns.point, columns.norm
+        return passes + steps
+
+    def _descend(self, agent: int, columns: "_Columns", known: Floats | None, most: int, threads: int) -> int:
+        """Move the columns until all have ended, or for `most` passes; return how many these were.
+
+        known: the loss's part of the gradient where they start.
+        """
+        columns.begin(self._slope(agent, columns.x, threads) if known is None else known)
         passes = 1 if known is None else 0
-        while columns.retire(self.tolerance) and passes < min(self.max_passes, _FAST_PASSES):
+        while columns.retire(self.tolerance) and passes < min(self.max_passes, most):
             proposal = columns.propose()
             columns.judge(proposal, self._slope(agent, proposal, threads))
             passes += 1
         columns.store()
-        steps = self._finish(agent, sigma, constant, columns, min(self.max_passes - passes, _NEWTON_STEPS))
-        if self.risk.silos.is_sparse and steps == 0 and start.shape[1] > 1:  # Newton's points come without their slopes
-            self._last[agent] = LastSolve(columns.point, columns.point_slope)
-        point[:], norm[:] = columns.point, columns.norm
-        return passes + steps
+        return passes
 
     def _solve_alone(
         self, agent: int, sigma: float, constant: Floats, start: Floats, threads: int
     ) -> tuple[Floats, float, int] | None:
         """Solve for a column that is alone by compiled steps; None where they do not lead there soon."""
-        risk, scale = self.risk, float(self._scales[agent])
-        if not risk.silos.is_sparse and int(risk.sizes[agent]) * risk.dimension**2 <= _SMALL:
-            part, x, form = risk.part(agent), start[:, 0].copy(), risk.loss.form
-            data = (risk.rows[part], risk.shifts[part], _row_weights(risk, part), scale, sigma, constant)
-            limits = (self.tolerance, min(_SMALL_STEPS, self.max_passes))
-            norm, passes = newton_steps(*data, form.numbers, form.is_logistic, *limits, x)
-            return (x, norm, passes) if norm <= self.tolerance else None
         known, metric = self._known_slope(agent, start), Metric.of_spectrum(self._shapes[agent][1])
         kept = None if known is None else known[:, 0]
         limits = (self.tolerance, min(self.max_passes, _FAST_PASSES))
@@ -481,7 +511,8 @@ class MatrixFreeSolver(ColumnSolver):
         part = self.risk.part(agent)
         rows = row_block(self.risk.rows, part)
         bends = self.risk.weigh(np.full(rows.shape[0], self.risk.loss.curvature_bound), part)
-        return self._metric(rows, self._reference(agent, self._metric(rows, bends, agent), threads), agent)
+        point = self._reference(agent, self._metric(rows, bends, agent), threads)
+        return self._metric(rows, self._curvatures(agent, point), agent)
 
     def _metric(self, rows: Matrix, curvature: Floats, agent: int) -> Metric:
         weights = float(self._scales[agent]) * curvature

@@ -28,7 +28,7 @@ _SHORTER = 1e-4  # of a step's length, by which it must shorten the gradient
 class SoftmaxSolver(AgentSolver[SoftmaxRisk]):
     """Solve the subproblems of a softmax risk."""
 
-    def solve(self, subproblem: Subproblem) -> Solution:
+    def _solve(self, subproblem: Subproblem) -> Solution:
         """Solve for every agent and replica."""
         index, (number, _, replicas) = subproblem.agent_index(), subproblem.lin.shape
         out = np.empty_like(subproblem.lin) if subproblem.out is None else subproblem.out

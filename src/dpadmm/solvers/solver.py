@@ -191,7 +191,10 @@ class Solver(Protocol):
 
 @dataclass
 class AgentSolver(Generic[Functions]):
-    """Solves `min w_i f_i(x) + lin'x + (s/2)||x - c||^2` for all agents of a problem; subclasses say how."""
+    """Solves `min w_i f_i(x) + lin'x + (s/2)||x - c||^2` for all agents of a problem; subclasses say how.
+
+    What serves every round is prepared at the first solve: methods that go by gradients need none of it.
+    """
 
     risk: Functions
     weights: Floats
@@ -199,10 +202,21 @@ class AgentSolver(Generic[Functions]):
     threads: int = 1
 
     def __post_init__(self) -> None:
-        """Check the numbers, then prepare whatever serves every round."""
+        """Check the numbers."""
         checks.positive("tolerance", self.tolerance)
         checks.count("threads", self.threads)
-        self._prepare()
+        self._is_prepared = False
+
+    def solve(self, subproblem: Subproblem) -> Solution:
+        """Solve for every agent and replica, or raise `SolverError`."""
+        if not self._is_prepared:
+            self._prepare()
+            self._is_prepared = True
+        return self._solve(subproblem)
+
+    def _solve(self, subproblem: Subproblem) -> Solution:
+        """Solve; what was prepared is there."""
+        raise NotImplementedError
 
     def _prepare(self) -> None:
         """Most solvers have something to prepare."""

@@ -124,7 +124,7 @@ class StreamedSolver(AgentSolver[StreamedRisk]):
     """Solve the subproblems of streamed silos. `threads` are those of the passes, and not used here."""
 
     def _prepare(self) -> None:
-        """Nothing is read before the first solve, since gradient methods need none."""
+        """Nothing is known of any solve yet."""
         self._last: dict[tuple[int, int], tuple[Floats, Floats]] = {}
         self._diagonals: dict[int, Floats] = {}
 
@@ -132,7 +132,7 @@ class StreamedSolver(AgentSolver[StreamedRisk]):
     def _is_newton(self) -> bool:
         return not isinstance(self.risk.loss, Softmax) and self.risk.dimension <= _LARGE
 
-    def solve(self, subproblem: Subproblem) -> Solution:
+    def _solve(self, subproblem: Subproblem) -> Solution:
         """Solve for every agent and replica; agents share passes, replicas do not."""
         index, (number, _, replicas) = subproblem.agent_index(), subproblem.lin.shape
         point, norm = np.empty_like(subproblem.start), np.empty((number, replicas))

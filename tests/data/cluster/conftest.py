@@ -18,7 +18,7 @@ class Places:
     folder: Path
 
     @property
-    def words(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """One solve and one release for each silo: few passes."""
         schema = Schema(
             (Numeric("age", 0, 100), Numeric("dose", 0, 10), Categorical("sex", ("F", "M"))),

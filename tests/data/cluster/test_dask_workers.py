@@ -75,8 +75,8 @@ def test_results_come_in_order_from_as_many_tasks_as_threads(workers, client, mo
 
 def test_a_model_has_the_bits_of_the_one_made_in_process(client, places):
     """Paths are relative, and workers are in another folder; one silo is a folder of two files."""
-    here = fitted(places.words, stream=True)
-    there = fitted(places.words, cluster=client)
+    here = fitted(places.settings, stream=True)
+    there = fitted(places.settings, cluster=client)
     assert here.coefficients == there.coefficients
     assert np.abs(here.coefficients).max() > 0
     assert here.silos == there.silos
@@ -144,12 +144,15 @@ def test_other_versions_are_refused_before_and_at_a_task(workers, client):
     def spoil():
         from dpadmm.data import cluster
 
-        cluster.kept, cluster.versions = cluster.versions, lambda: (("dpadmm", "0.0.7"), *cluster.kept()[1:])
+        cluster.kept, cluster.installed_versions = (
+            cluster.installed_versions,
+            lambda: (("dpadmm", "0.0.7"), *cluster.kept()[1:]),
+        )
 
     def mend():
         from dpadmm.data import cluster
 
-        cluster.versions = cluster.kept
+        cluster.installed_versions = cluster.kept
 
     one = list(client.nthreads())[:1]
     workers.check()
@@ -200,4 +203,4 @@ def test_a_client_of_a_lost_scheduler_says_what_to_do(places, monkeypatch):
 def test_what_cannot_be_streamed_is_refused(client, places, tables, more, message):
     Path("north.csv").write_text("age,dose,sex,sick\n1,1,F,yes\n")
     with pytest.raises(InputError, match=message):
-        dpadmm.fit(tables, **grouped(cluster=client, **places.words, **more))
+        dpadmm.fit(tables, **grouped(cluster=client, **places.settings, **more))

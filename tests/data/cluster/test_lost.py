@@ -70,10 +70,10 @@ def deadly(mark: str, after: int) -> Callable[[], None]:
 def test_a_worker_lost_in_a_pass_changes_no_bit(client, places, after):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SimulatedNoiseWarning)
-        calm = dpadmm.fit(TABLES, **grouped(seed=3, cluster=client, **places.words))
+        calm = dpadmm.fit(TABLES, **grouped(seed=3, cluster=client, **places.settings))
         (one, _) = client.nthreads()
         client.run(deadly(str(places.folder / "mark"), after), workers=[one])
-        stormy = dpadmm.fit(TABLES, **grouped(seed=3, cluster=client, **places.words))
+        stormy = dpadmm.fit(TABLES, **grouped(seed=3, cluster=client, **places.settings))
     assert int(Path("mark").read_text())  # it did die
     assert one not in client.nthreads()
     assert calm.coefficients == stormy.coefficients
@@ -86,7 +86,7 @@ def test_a_worker_lost_in_a_pass_costs_nothing_more(client, places):
     spent = {}
     for name, cluster in (("cluster", client), ("process", None)):
         model = dpadmm.fit(
-            TABLES, **grouped(ledger=f"{name}.ledger", budget=3.0, stream=True, cluster=cluster, **places.words)
+            TABLES, **grouped(ledger=f"{name}.ledger", budget=3.0, stream=True, cluster=cluster, **places.settings)
         )
         with open_for_reading(f"{name}.ledger") as ledger:
             (run,) = ledger.runs()
@@ -111,7 +111,7 @@ def test_workers_that_all_die_of_the_same_part_end_the_run(client, places):
 
     client.register_plugin(Plugin())
     with pytest.raises(ClusterError, match=r"has ended several workers.*stays spent") as raised:
-        dpadmm.fit(TABLES, **grouped(ledger="data.ledger", budget=3.0, cluster=client, **places.words))
+        dpadmm.fit(TABLES, **grouped(ledger="data.ledger", budget=3.0, cluster=client, **places.settings))
     assert raised.value.__cause__ is None
     with open_for_reading("data.ledger") as ledger:
         (run,) = ledger.runs()

@@ -8,7 +8,15 @@ import pytest
 pytest.importorskip("distributed", reason="needs the extra dpadmm[cluster]")
 
 from dpadmm.data import cluster
-from dpadmm.data.cluster import ClusterTask, DaskWorkers, connect, cut_evenly, describe_difference, run_task, versions
+from dpadmm.data.cluster import (
+    ClusterTask,
+    DaskWorkers,
+    connect,
+    cut_evenly,
+    describe_difference,
+    installed_versions,
+    run_task,
+)
 from dpadmm.errors import ClusterError, InputError
 
 CELL = "a-private-cell"
@@ -22,11 +30,11 @@ def refused(item):
 
 
 def test_results_come_in_the_order_of_the_items():
-    assert run_task(ClusterTask(abs, (-2, 1, -3), versions())).get() == (2, 1, 3)
+    assert run_task(ClusterTask(abs, (-2, 1, -3), installed_versions())).get() == (2, 1, 3)
 
 
 def test_an_error_of_ours_is_raised_by_its_texts_alone():
-    answer = run_task(ClusterTask(refused, (CELL,), versions()))
+    answer = run_task(ClusterTask(refused, (CELL,), installed_versions()))
     assert CELL.encode() not in pickle.dumps(answer)
     with pytest.raises(InputError, match="The table is no good") as raised:
         answer.get()
@@ -35,25 +43,25 @@ def test_an_error_of_ours_is_raised_by_its_texts_alone():
 
 
 def test_of_other_errors_the_kind_and_the_place_are_stated_and_not_the_text():
-    answer = run_task(ClusterTask(int, (CELL,), versions()))
+    answer = run_task(ClusterTask(int, (CELL,), installed_versions()))
     assert CELL.encode() not in pickle.dumps(answer)
     with pytest.raises(ClusterError, match=r"ValueError at line \d+ of cluster\.py.*stays spent"):
         answer.get()
 
 
 def test_a_task_says_nothing_of_what_it_carries():
-    work = ClusterTask(int, (CELL,), versions())
+    work = ClusterTask(int, (CELL,), installed_versions())
     assert CELL not in repr(work) + str(work) + repr(run_task(work)) + repr(run_task(ClusterTask(str, (CELL,), ())))
 
 
 def test_a_worker_with_other_versions_does_nothing():
-    known = tuple((name, "0" if name in ("dpadmm", "numpy") else number) for name, number in versions())
+    known = tuple((name, "0" if name in ("dpadmm", "numpy") else number) for name, number in installed_versions())
     answer = run_task(ClusterTask(pytest.fail, ("it was called",), known))
     with pytest.raises(ClusterError, match=r"dpadmm .* instead of 0, numpy .* instead of 0\. Install"):
         answer.get()
-    assert describe_difference(versions(), versions()) == ""
-    assert "pandas missing" in describe_difference(versions(), versions()[:3])
-    assert {"dpadmm", "Python", "numpy", "pandas", "pyarrow", "numba"} <= {name for name, _ in versions()}
+    assert describe_difference(installed_versions(), installed_versions()) == ""
+    assert "pandas missing" in describe_difference(installed_versions(), installed_versions()[:3])
+    assert {"dpadmm", "Python", "numpy", "pandas", "pyarrow", "numba"} <= {name for name, _ in installed_versions()}
 
 
 @pytest.mark.parametrize(("number", "most"), [(1, 4), (7, 1), (7, 2), (8, 3), (80, 16), (5, 5)])

@@ -50,29 +50,29 @@ def test_in_its_midst(federation, unchanged):
         progress = run.progress()
     assert len(progress.answered) == 1
     with unchanged():
-        told = the_run(federation)
-    assert (told.round, told.rounds) == (progress.round, 4)
-    assert [each.name for each in told.silos if each.has_answered] == list(progress.answered)
-    assert [each.name for each in told.silos if each.is_awaited] == list(progress.waiting_for)
-    assert tuple((each.name, each.epsilon) for each in told.silos) == progress.epsilon
-    assert told.seconds_per_round > 0
+        reported = the_run(federation)
+    assert (reported.round, reported.rounds) == (progress.round, 4)
+    assert [each.name for each in reported.silos if each.has_answered] == list(progress.answered)
+    assert [each.name for each in reported.silos if each.is_awaited] == list(progress.waiting_for)
+    assert tuple((each.name, each.epsilon) for each in reported.silos) == progress.epsilon
+    assert reported.seconds_per_round > 0
 
 
 def test_at_its_end(federation, unchanged):
     federation.drive()
     with unchanged():
-        told = the_run(federation)
-    assert (told.state, told.round, told.reason) == (RunState.FINISHED, 4, None)
-    assert [each.epsilon for each in told.silos] == pytest.approx([1.0, 1.0])
-    assert not any(each.is_awaited for each in told.silos)
+        reported = the_run(federation)
+    assert (reported.state, reported.round, reported.reason) == (RunState.FINISHED, 4, None)
+    assert [each.epsilon for each in reported.silos] == pytest.approx([1.0, 1.0])
+    assert not any(each.is_awaited for each in reported.silos)
 
 
 def test_why_it_has_stopped(federation):
     (federation.rehearsal.place / "north.csv").unlink()
     federation.drive()
-    told = the_run(federation)
-    assert told.state is RunState.STOPPED
-    assert told.reason == "north refuses: The table of north cannot be read."
+    reported = the_run(federation)
+    assert reported.state is RunState.STOPPED
+    assert reported.reason == "north refuses: The table of north cannot be read."
 
 
 def test_a_file_that_cannot_be_read_is_refused_by_name(federation):
@@ -92,10 +92,10 @@ def test_who_is_there_as_the_serving_process_tells(federation, waiting):
         run.ask()
     with federation.served() as (service, address):
         waiting(lambda: status_of(federation).runs[0].silos[0].has_joined is False)
-        told = status_of(federation)
-        assert told.is_serving
-        assert (told.process.host, told.process.port) == ("127.0.0.1", int(address.rpartition(":")[2]))
-        assert told.runs[0].state is RunState.RUNNING
+        reported = status_of(federation)
+        assert reported.is_serving
+        assert (reported.process.host, reported.process.port) == ("127.0.0.1", int(address.rpartition(":")[2]))
+        assert reported.runs[0].state is RunState.RUNNING
 
         with closing(Silo(federation.rehearsal.silos["south"].directory)) as silo:
             line = SiloClient(silo, address, Patience())
@@ -128,10 +128,10 @@ class Patience:
 
 def test_its_keys_are_plain_values(federation):
     federation.drive()
-    told = json.loads(json.dumps(status_of(federation).as_json()))
-    assert set(told) == {"directory", "is_serving", "process", "runs"}
-    assert told["runs"][0]["state"] == "finished"
-    assert set(told["runs"][0]["silos"][0]) == {
+    reported = json.loads(json.dumps(status_of(federation).as_json()))
+    assert set(reported) == {"directory", "is_serving", "process", "runs"}
+    assert reported["runs"][0]["state"] == "finished"
+    assert set(reported["runs"][0]["silos"][0]) == {
         "name",
         "is_connected",
         "seen",

@@ -52,7 +52,7 @@ def found(checks, name):
 
 def worst(checks, name):
     """The one finding of a check that is not well."""
-    (one,) = [words for health, words in found(checks, name) if health is not Level.OK]
+    (one,) = [command for health, command in found(checks, name) if health is not Level.OK]
     return one
 
 
@@ -141,12 +141,12 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found_by_name_and_no_cell_is_shown(federation, fault):
-    make, words = FAULTS[fault]
+    make, command = FAULTS[fault]
     make(federation)
     checks = examined(federation)
     assert has_problem(checks)
     problems = [each.text for each in checks if each.check == fault.strip() and each.level is Level.PROBLEM]
-    assert any(words in each for each in problems), [(each.check, each.text) for each in checks]
+    assert any(command in each for each in problems), [(each.check, each.text) for each in checks]
     assert not any(cell in json.dumps([each.as_json() for each in checks]) for cell in ("73.125", "61.5", "secret"))
 
 
@@ -156,9 +156,9 @@ def test_the_text_of_errors_that_are_not_ours_is_not_shown(federation, monkeypat
 
     for place in ("doctor", "status"):
         monkeypatch.setattr(f"dpadmm.federation.admin.{place}.policy_records", stumbles)
-    told = [*map(str, examined(federation)), str(silo_status(federation.north.directory, is_data_checked=True))]
+    reported = [*map(str, examined(federation)), str(silo_status(federation.north.directory, is_data_checked=True))]
     assert worst(examined(federation), "table") == "ValueError, whose text may quote a record"
-    assert not any("73.125" in each for each in told)
+    assert not any("73.125" in each for each in reported)
 
 
 def test_files_of_another_user(federation, monkeypatch):
@@ -177,9 +177,9 @@ def test_a_directory_of_another_user(federation):
 @pytest.mark.parametrize(("free", "health"), [(10_000, Level.PROBLEM), (50e6, Level.WARNING), (50e9, Level.OK)])
 def test_the_disk_must_last_for_the_rounds_that_are_due(federation, monkeypatch, free, health):
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
-    ((told, words),) = found(examined(federation), "disk")
-    assert told is health
-    assert f"about {free // 5000:,.0f} rounds" in words
+    ((reported, command),) = found(examined(federation), "disk")
+    assert reported is health
+    assert f"about {free // 5000:,.0f} rounds" in command
 
 
 def test_a_directory_that_cannot_be_written(federation, monkeypatch):
@@ -195,10 +195,10 @@ def test_who_serves(federation):
         assert worst(examined(federation), "serving") == "a process serves it, but reports no status"
 
 
-@pytest.mark.parametrize(("told", "health"), [("yes", Level.OK), ("no", Level.WARNING), ("", None)])
-def test_the_time_service_of_the_system(monkeypatch, told, health):
+@pytest.mark.parametrize(("reported", "health"), [("yes", Level.OK), ("no", Level.WARNING), ("", None)])
+def test_the_time_service_of_the_system(monkeypatch, reported, health):
     monkeypatch.undo()
-    monkeypatch.setattr("subprocess.run", lambda *_, **__: SimpleNamespace(stdout=f"{told}\n"))
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: SimpleNamespace(stdout=f"{reported}\n"))
     assert [each.level for each in doctor.check_time_service()] == ([] if health is None else [health])
 
 
@@ -320,9 +320,9 @@ def test_the_right_coordinator_without_a_run_is_fine(federation, host):
         assert not has_problem(checks)
         assert not found(checks, "proxy")
         assert len(found(checks, "name")) == (host != "127.0.0.1")
-        ((health, words),) = found(checks, "HTTP")
+        ((health, command),) = found(checks, "HTTP")
         assert health is Level.OK
-        assert "no open run with this silo's key yet" in words
+        assert "no open run with this silo's key yet" in command
 
 
 def asked(federation):
@@ -346,9 +346,9 @@ def test_a_run_that_is_over_is_fine(federation, waiting):
         waiting(lambda: service.status().joined)
         box = service.queue._runs[0]
         box.close()
-        ((health, words),) = found(examined(federation, address), "HTTP")
+        ((health, command),) = found(examined(federation, address), "HTTP")
     assert health is Level.OK
-    assert "it has no open run with this silo now" in words
+    assert "it has no open run with this silo now" in command
 
 
 def test_clocks_that_differ(federation, waiting, monkeypatch):
@@ -371,14 +371,14 @@ class Later(datetime):
 
 
 @pytest.mark.parametrize(
-    ("days", "check", "words"),
+    ("days", "check", "command"),
     [
         (5, "HTTP", "by its clock this silo's certificate is not valid"),
         (5, "clock", "this clock is at least 4 days ahead of the coordinator's"),
         (-1.5, "clock", "this clock is at least 1 day behind the coordinator's"),
     ],
 )
-def test_a_clock_that_is_days_off(federation, waiting, monkeypatch, days, check, words):
+def test_a_clock_that_is_days_off(federation, waiting, monkeypatch, days, check, command):
     """It is read off the coordinator's certificate, where it hangs up and tells no time."""
     asked(federation)
     with federation.served() as (service, address):
@@ -386,7 +386,7 @@ def test_a_clock_that_is_days_off(federation, waiting, monkeypatch, days, check,
         monkeypatch.setattr(Later, "days", days)
         monkeypatch.setattr(tls, "datetime", Later)
         monkeypatch.setattr(doctor, "datetime", Later)
-        assert words in worst(examined(federation, address), check)
+        assert command in worst(examined(federation, address), check)
 
 
 def test_a_coordinator_whose_certificate_is_not_valid_yet_by_this_clock(federation, monkeypatch):
@@ -398,7 +398,7 @@ def test_a_coordinator_whose_certificate_is_not_valid_yet_by_this_clock(federati
     assert "not valid by this machine's clock" in worst(checks, "TLS")
 
 
-def test_a_silo_that_waits_for_letters_is_not_disturbed(federation, waiting):
+def test_a_silo_that_waits_for_requests_is_not_disturbed(federation, waiting):
     """Its wait goes on, its connection stays, its certificate's file is the same, and it gets its next letter."""
     from dpadmm.federation.https.client import Address, SiloClient, open_client
     from dpadmm.federation.silo import Silo
@@ -411,8 +411,8 @@ def test_a_silo_that_waits_for_letters_is_not_disturbed(federation, waiting):
             Address.parse(address), silo.key, silo.files.certificate, [federation.rehearsal.agreement.coordinator]
         ) as client:
             line.exchange(client)  # joins
-            letters = []
-            waiter = threading.Thread(target=lambda: letters.append(client.get("/next").content), daemon=True)
+            envelopes = []
+            waiter = threading.Thread(target=lambda: envelopes.append(client.get("/next").content), daemon=True)
             waiter.start()
             waiting(lambda: key in service.queue._polls)
             poll, certificate = service.queue._polls[key], federation.north.certificate.read_bytes()
@@ -424,7 +424,7 @@ def test_a_silo_that_waits_for_letters_is_not_disturbed(federation, waiting):
             assert federation.north.certificate.read_bytes() == certificate
             service.queue._runs[0].send(key, silo.key.seal(b"a letter"))
             waiter.join(120)
-            assert letters == [silo.key.seal(b"a letter")]
+            assert envelopes == [silo.key.seal(b"a letter")]
 
 
 class Patience:

@@ -49,9 +49,9 @@ def table(path, seed: int, rows: int = 60):
 
 
 def asked(key: SigningKey, **others) -> Invitation:
-    told = {"study": "asthma", "address": "127.0.0.1:1", "epsilon": 1.0, "delta": 1e-6, "view": View.AGGREGATE}
-    told |= {"coordinator": key.public, "schema": SCHEMA.to_json()}
-    return Invitation(**nested(Protection(), told | others))
+    reported = {"study": "asthma", "address": "127.0.0.1:1", "epsilon": 1.0, "delta": 1e-6, "view": View.AGGREGATE}
+    reported |= {"coordinator": key.public, "schema": SCHEMA.to_json()}
+    return Invitation(**nested(Protection(), reported | others))
 
 
 class World:
@@ -198,7 +198,7 @@ def test_an_invitation_is_for_one_key(world):
     assert [each.key for each in world.studies.entries("asthma")] == [world.silo("north").public_key]
 
 
-def test_a_secret_number_is_not_told(tmp_path):
+def test_a_secret_number_is_not_shown(tmp_path):
     world = World(tmp_path, relation=NeighbouringRelation.ADD_OR_REMOVE, nominal_records=100)
     entry = world.silo("north").entry()
     assert entry.records is None
@@ -243,9 +243,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("others", "silos", "words"), REFUSED.values(), ids=REFUSED)
-def test_studies_that_cannot_be_are_refused_before_anything_is_made(others, silos, words):
-    with pytest.raises(InputError, match=words):
+@pytest.mark.parametrize(("others", "silos", "args"), REFUSED.values(), ids=REFUSED)
+def test_studies_that_cannot_be_are_refused_before_anything_is_made(others, silos, args):
+    with pytest.raises(InputError, match=args):
         check_silos(asked(SigningKey.new(), **others), silos)
 
 
@@ -397,17 +397,17 @@ def open_world(tmp_path_factory):
         yield world
 
 
-def test_over_tls_a_guest_registers_and_fetches_what_the_coordinator_has_signed(open_world):
-    guests = {name: InvitedSilo(open_world.invitation(name), open_world.silo(name)) for name in NAMES}
-    for guest in guests.values():
-        assert guest.terms() is None
-        guest.register()
-        guest.register()
+def test_over_tls_an_invited_silo_registers_and_fetches_what_the_coordinator_has_signed(open_world):
+    invited_silos = {name: InvitedSilo(open_world.invitation(name), open_world.silo(name)) for name in NAMES}
+    for invited in invited_silos.values():
+        assert invited.terms() is None
+        invited.register()
+        invited.register()
     assert open_world.absent() == []
     terms = open_world.draft()
     open_world.publish(terms)
-    assert all(guest.terms() == terms for guest in guests.values())
-    wrong = replace(guests["north"], invitation=replace(open_world.invitation("north"), epsilon=0.5))
+    assert all(invited.terms() == terms for invited in invited_silos.values())
+    wrong = replace(invited_silos["north"], invitation=replace(open_world.invitation("north"), epsilon=0.5))
     with pytest.raises(Refusal, match="not those of the study"):
         wrong.terms()
     poor = open_world.silo("south")
@@ -441,7 +441,7 @@ def test_a_silos_own_key_is_no_invitation(open_world):
         request(open_world, open_world.silo("north").key, "GET", "/terms")
 
 
-def test_a_guest_talks_to_the_coordinator_of_its_invitation_alone(open_world):
+def test_an_invited_silo_talks_to_the_coordinator_of_its_invitation_alone(open_world):
     asked_by = replace(open_world.invitation("north"), coordinator=SigningKey.new().public)
     with pytest.raises(httpx.HTTPError):
         InvitedSilo(asked_by, open_world.silo("north")).register()
@@ -509,42 +509,42 @@ OTHERWISE = {
 }
 
 
-@pytest.mark.parametrize(("change", "words"), OTHERWISE.values(), ids=OTHERWISE)
-def test_terms_that_were_not_announced_are_refused_whoever_signs_them(offered, change, words):
-    world, guest, terms = offered
+@pytest.mark.parametrize(("change", "args"), OTHERWISE.values(), ids=OTHERWISE)
+def test_terms_that_were_not_announced_are_refused_whoever_signs_them(offered, change, args):
+    world, invited, terms = offered
     world.publish(terms)
-    assert guest.terms() == terms
+    assert invited.terms() == terms
     world.publish(changed(terms, **change))
-    with pytest.raises(Refusal, match=words):
-        guest.check_protection(guest.terms())
+    with pytest.raises(Refusal, match=args):
+        invited.check_protection(invited.terms())
 
 
 def test_what_the_coordinator_has_not_signed_as_terms_is_none(offered, monkeypatch):
-    world, guest, terms = offered
+    world, invited, terms = offered
     body = Join(terms).encode()
-    told = {
+    reported = {
         "signature": SigningKey.new().seal(body),
-        "something other than terms": world.key.seal(Register("asthma", "north", guest.silo.entry()).encode()),
+        "something other than terms": world.key.seal(Register("asthma", "north", invited.silo.entry()).encode()),
     }
-    for words, envelope in told.items():
+    for args, envelope in reported.items():
         monkeypatch.setattr(Studies, "terms", lambda *_, envelope=envelope: envelope)
-        with pytest.raises(Refusal, match=words):
-            guest.terms()
+        with pytest.raises(Refusal, match=args):
+            invited.terms()
 
     def refuse(*_):
         raise Refusal("not \x1b[2J today " + "x" * 5000)
 
     monkeypatch.setattr(Studies, "terms", refuse)
     with pytest.raises(Refusal, match=r"The coordinator refuses: not \\x1b\[2J today x{400,}\.\.\.$"):
-        guest.terms()
+        invited.terms()
 
 
 def test_terms_without_this_silo_are_refused(offered):
-    world, guest, terms = offered
+    world, invited, terms = offered
     others = (*(each for each in terms.participants if each.name != "north"), replace(terms.participants[1], name="x"))
     world.publish(replace(terms, participants=others))
     with pytest.raises(InputError, match="'north' does not take part"):
-        guest.terms()
+        invited.terms()
 
 
 def test_terms_are_written_as_they_are_read_in_any_script(offered, tmp_path):
@@ -553,12 +553,14 @@ def test_terms_are_written_as_they_are_read_in_any_script(offered, tmp_path):
     assert read_federation(tmp_path / "federation.toml") == terms
 
 
-def test_a_guest_may_not_ask_as_often_as_a_participant(offered, monkeypatch):
+def test_an_invited_silo_may_not_ask_as_often_as_a_participant(offered, monkeypatch):
     world, _, terms = offered
-    guest, most = world.invitation("south"), int(server.BURST / server.INVITED_COST)
+    invited, most = world.invitation("south"), int(server.BURST / server.INVITED_COST)
     world.publish(terms)
     monkeypatch.setattr(server, "RATE", 0.0)
-    with open_client(Address.parse(guest.address), guest.key, world.place / "probe.pem", [world.key.public]) as line:
+    with open_client(
+        Address.parse(invited.address), invited.key, world.place / "probe.pem", [world.key.public]
+    ) as line:
         said = [line.get("/terms").status_code for _ in range(most + 1)]
     assert said == [200] * most + [429]
 
@@ -567,7 +569,7 @@ def test_a_guest_may_not_ask_as_often_as_a_participant(offered, monkeypatch):
 def test_a_full_disk_of_the_coordinator_is_waited_for(tmp_path, monkeypatch, failure):
     port = free_port()
     world = World(tmp_path, address=f"127.0.0.1:{port}")
-    guest = InvitedSilo(world.invitation("north"), world.silo("north"))
+    invited = InvitedSilo(world.invitation("north"), world.silo("north"))
 
     def full(*_):
         raise failure
@@ -576,9 +578,9 @@ def test_a_full_disk_of_the_coordinator_is_waited_for(tmp_path, monkeypatch, fai
         with monkeypatch.context() as patch:
             patch.setattr(CoordinatorStore, "execute", full)
             with pytest.raises(CoordinatorUnavailable, match="HTTP 503"):
-                guest.register()
+                invited.register()
         assert "north" in world.absent()
-        guest.register()
+        invited.register()
     assert "north" not in world.absent()
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.cli.approval import confirm, left_words
+from dpadmm.cli.approval import confirm, remaining_budget_text
 from dpadmm.cli.main import app
 from dpadmm.data import Numeric, Schema, ThresholdLabel
 from dpadmm.errors import InputError
@@ -27,8 +27,8 @@ from dpadmm.privacy.protection import Protection, View
 SCHEMA = Schema((Numeric("age", 0, 120), Numeric("dose", 0, 10)), ThresholdLabel("result", 0))
 
 
-def join(*words: str, typed: str = ""):
-    return CliRunner().invoke(app, ["silo", "join", "north.invite", *words, "--no-run"], input=typed)
+def join(*args: str, typed: str = ""):
+    return CliRunner().invoke(app, ["silo", "join", "north.invite", *args, "--no-run"], input=typed)
 
 
 @pytest.fixture
@@ -45,21 +45,21 @@ def key(request, tmp_path, monkeypatch):
     rng = np.random.default_rng(1)
     cells = {"age": rng.integers(20, 90, 40), "dose": rng.integers(0, 10, 40), "result": rng.choice([-1, 1], 40)}
     pd.DataFrame(cells).to_csv("north.csv", index=False)
-    monkeypatch.setattr(InvitedSilo, "register", lambda guest: None)
+    monkeypatch.setattr(InvitedSilo, "register", lambda invited: None)
     return key
 
 
 @pytest.fixture
 def terms(key, monkeypatch):
     """Terms of the study, which the guest is told."""
-    told: list[Agreement] = []
+    reported: list[Agreement] = []
 
-    def fetch(guest: InvitedSilo) -> Agreement:
-        if not told:
-            keys = (guest.silo.public_key, SigningKey.new().public, SigningKey.new().public)
+    def fetch(invited: InvitedSilo) -> Agreement:
+        if not reported:
+            keys = (invited.silo.public_key, SigningKey.new().public, SigningKey.new().public)
             people = tuple(map(Participant, ("north", "south", "west"), (40, 30, 20), keys))
-            is_plain = guest.invitation.protection.view is View.EAVESDROPPER
-            told.append(
+            is_plain = invited.invitation.protection.view is View.EAVESDROPPER
+            reported.append(
                 Agreement(
                     run="asthma",
                     method="p-admm" if is_plain else "noisy-gradients",
@@ -77,11 +77,11 @@ def terms(key, monkeypatch):
                     protection=Protection(view=View.EAVESDROPPER if is_plain else View.AGGREGATE),
                 )
             )
-        guest.check_study(told[-1])
-        return told[-1]
+        invited.check_study(reported[-1])
+        return reported[-1]
 
     monkeypatch.setattr(InvitedSilo, "terms", fetch)
-    return told
+    return reported
 
 
 NEW = ("--data", "north.csv", "--budget-epsilon", "3")
@@ -99,7 +99,7 @@ def test_the_address_is_that_of_the_last_study_that_was_approved(terms, tmp_path
 
 
 def test_a_refused_silo_is_made_and_can_try_again(key, terms, monkeypatch):
-    def refused(guest):
+    def refused(invited):
         raise Refusal("The coordinator refuses: not today.")
 
     with monkeypatch.context() as patch:
@@ -124,8 +124,8 @@ def test_other_terms_of_a_study_that_was_approved_are_never_approved_unseen(term
     assert {each.digest for each in Silo("north").store.agreements()} == {each.digest for each in terms}
 
 
-def test_what_is_left_is_told_before_the_silo_registers(terms, monkeypatch):
-    def refused(guest):
+def test_what_is_left_is_shown_before_the_silo_registers(terms, monkeypatch):
+    def refused(invited):
         raise Refusal("The coordinator refuses: not today.")
 
     monkeypatch.setattr(InvitedSilo, "register", refused)
@@ -133,11 +133,11 @@ def test_what_is_left_is_told_before_the_silo_registers(terms, monkeypatch):
     assert "Left in this silo's ledger: epsilon 3 at delta 1e-06\n" in said.stdout
 
 
-def test_that_runs_are_counted_together_is_told_once_something_is_spent(federation):
+def test_that_runs_are_counted_together_is_shown_once_something_is_spent(federation):
     silo = Silo(federation.north.directory)
-    assert "counted together" not in left_words(silo)
+    assert "counted together" not in remaining_budget_text(silo)
     federation.drive(answers=12)
-    assert "(runs are composed" in left_words(silo)
+    assert "(runs are composed" in remaining_budget_text(silo)
 
 
 @pytest.mark.parametrize("budget", ["0", "-1", "nan", "inf"])
@@ -183,7 +183,7 @@ def test_terms_are_not_drafted_under_a_key_that_no_invitation_names(key):
     place = CoordinatorFiles(Path("coordinator"))
     place.key_file.unlink()
     SigningKey.create(place.key_file)
-    words = ["federate", "run", "--study", "asthma", "--coordinator", "coordinator", "--yes"]
-    refused = CliRunner().invoke(app, words)
+    args = ["federate", "run", "--study", "asthma", "--coordinator", "coordinator", "--yes"]
+    refused = CliRunner().invoke(app, args)
     assert refused.exit_code == 2
     assert "name an earlier key of this coordinator" in refused.stderr

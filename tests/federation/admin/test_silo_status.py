@@ -24,7 +24,7 @@ NOTICE = SiloProcess(
     started="2026-01-01T00:00:00+00:00",
     coordinator="h:1",
     is_connected=False,
-    connection="not dialled yet",
+    connection="not connected yet",
     since="2026-01-01T00:00:00+00:00",
     skew_seconds=None,
     answered=None,
@@ -108,8 +108,8 @@ def test_the_latest_refusals_come_first(federation):
     with closing(Silo(federation.north.directory)) as silo:
         for number in range(SHOWN_REFUSALS + 2):
             silo.store.note("refused", f"number {number}")
-    told = silo_status(federation.north.directory).refusals
-    assert [entry.detail for entry in told] == [f"number {SHOWN_REFUSALS + 1 - i}" for i in range(SHOWN_REFUSALS)]
+    reported = silo_status(federation.north.directory).refusals
+    assert [entry.detail for entry in reported] == [f"number {SHOWN_REFUSALS + 1 - i}" for i in range(SHOWN_REFUSALS)]
 
 
 def test_while_it_serves(federation, waiting):
@@ -135,9 +135,9 @@ def test_the_table_is_read_on_demand_alone_and_never_shown(federation, change):
     if change is not None:
         table.write_text(table.read_text().replace("73.125", change))
     assert silo_status(federation.north.directory).data.is_same is None
-    told = silo_status(federation.north.directory, is_data_checked=True)
-    assert told.data.is_same is (change is None)
-    assert all(cell not in json.dumps(told.as_json()) for cell in ("73.125", "61.5", "not a number"))
+    reported = silo_status(federation.north.directory, is_data_checked=True)
+    assert reported.data.is_same is (change is None)
+    assert all(cell not in json.dumps(reported.as_json()) for cell in ("73.125", "61.5", "not a number"))
 
 
 def test_a_table_that_is_gone(federation):

@@ -18,9 +18,9 @@ def loaded(name: str):
 
 
 @pytest.fixture(scope="session")
-def foes():
-    """The helpers in foes.py."""
-    return loaded("foes")
+def ports():
+    """The helpers in ports.py."""
+    return loaded("ports")
 
 
 @pytest.fixture(scope="session")
@@ -41,10 +41,10 @@ def parties(template):
 
 
 @pytest.fixture(scope="module")
-def whole_port(foes, template, parties, tmp_path_factory):
+def whole_port(ports, template, parties, tmp_path_factory):
     """A port at which the three silos are known."""
     keys = {name: parties[name] for name in template.silos}
-    made = foes.Port(template.key, keys, tmp_path_factory.mktemp("port"))
+    made = ports.Port(template.key, keys, tmp_path_factory.mktemp("port"))
     yield made
     made.close()
 

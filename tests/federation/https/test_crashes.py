@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("httpx", reason="needs the extra dpadmm[federation]")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 
-SCRIPT = Path(__file__).with_name("crashes.py")
+SCRIPT = Path(__file__).with_name("kill_processes.py")
 
 
 def points(actors: str, names: str, numbers: range, sides: tuple[str, ...] = ("before", "after")) -> list[str]:

@@ -11,6 +11,7 @@ from email.utils import formatdate
 
 import numpy as np
 import pytest
+from tests.waiting import wait_until
 
 pytest.importorskip("httpx", reason="needs the extra dpadmm[federation]")
 
@@ -22,7 +23,6 @@ from dpadmm.federation.admin.rehearsal import (
     prepare_rehearsal,
     rehearsal_policy,
     run_rehearsal,
-    wait_until,
 )
 from dpadmm.federation.agreement import NoiseOrigin, read_federation
 from dpadmm.federation.coordinator import open_run
@@ -56,12 +56,12 @@ def in_process(agreement, silos: Silos):
     )
 
 
-def stacked(worlds, rehearsal: Rehearsal, outcome: FederationOutcome, schema) -> Silos:
+def stacked(setups, rehearsal: Rehearsal, outcome: FederationOutcome, schema) -> Silos:
     """Return all data in one place, encoded by what round 0 has shown, for comparison."""
     encoding = encoding_of(agreed_run(outcome.agreement), schema, outcome.counts)
     names = [person.name for person in outcome.agreement.participants]
     silos = [Silo(rehearsal.silos[name].directory) for name in names]
-    made, weights = worlds.stacked(silos, encoding), outcome.agreement.class_weights
+    made, weights = setups.stacked(silos, encoding), outcome.agreement.class_weights
     if weights:
         made = replace(made, class_weights=np.where(made.labels > 0, weights[1], weights[0]))
     for silo in silos:
@@ -69,9 +69,9 @@ def stacked(worlds, rehearsal: Rehearsal, outcome: FederationOutcome, schema) ->
     return made
 
 
-def check_end(worlds, rehearsal: Rehearsal, outcome: FederationOutcome, schema) -> None:
+def check_end(setups, rehearsal: Rehearsal, outcome: FederationOutcome, schema) -> None:
     """The model is that of the in-process engine, and every ledger shows the certified epsilon."""
-    run = in_process(outcome.agreement, stacked(worlds, rehearsal, outcome, schema))
+    run = in_process(outcome.agreement, stacked(setups, rehearsal, outcome, schema))
     np.testing.assert_allclose(outcome.estimate, run.estimate[:, 0], rtol=0, atol=1e-12)
     np.testing.assert_allclose(outcome.tail_average, run.tail_average[:, 0], rtol=0, atol=1e-12)
     assert outcome.rounds == rehearsal.agreement.rounds
@@ -84,7 +84,7 @@ def check_end(worlds, rehearsal: Rehearsal, outcome: FederationOutcome, schema) 
         assert said.epsilon == pytest.approx(rehearsal.agreement.epsilon, rel=2e-9)
 
 
-def made(worlds, place, tables, schema, rounds, budget=2.0, **change) -> Rehearsal:
+def made(setups, place, tables, schema, rounds, budget=2.0, **change) -> Rehearsal:
     """Return a federation that is ready to run, of P-ADMM with a round 0 unless it is said otherwise."""
     build = p_admm_terms(schema, rounds, 1.0, clip_radius=0.6, profile_share=0.2)
     hidden = change.get("protection")
@@ -99,18 +99,18 @@ def made(worlds, place, tables, schema, rounds, budget=2.0, **change) -> Rehears
     return prepare_rehearsal(place, tables, schema, terms, policy, (budget, 1e-5))
 
 
-def small(worlds, place, rounds=2, silos=2, **change) -> Rehearsal:
-    return made(worlds, place, worlds.tables((40, 30, 50)[:silos]), worlds.SCHEMA, rounds, **change)
+def small(setups, place, rounds=2, silos=2, **change) -> Rehearsal:
+    return made(setups, place, setups.tables((40, 30, 50)[:silos]), setups.SCHEMA, rounds, **change)
 
 
-def test_a_short_federation_of_processes(worlds, tmp_path):
-    rehearsal = small(worlds, tmp_path)
+def test_a_short_federation_of_processes(setups, tmp_path):
+    rehearsal = small(setups, tmp_path)
     assert read_federation(tmp_path / "federation.toml").digest == rehearsal.agreement.digest
     shown = []
     with run_rehearsal(rehearsal):
         outcome = rehearsal.federate(shown.append)
         pids = [process.popen.pid for process in rehearsal.nodes.values()]
-    check_end(worlds, rehearsal, outcome, worlds.SCHEMA)
+    check_end(setups, rehearsal, outcome, setups.SCHEMA)
     assert outcome.counts.shape == (rehearsal.agreement.n_counts,)
     assert [shown[0].round, shown[-1].round] == [-1, 2]
     assert dict(shown[-1].epsilon)["s0"] == pytest.approx(1.0, rel=2e-9)
@@ -118,14 +118,14 @@ def test_a_short_federation_of_processes(worlds, tmp_path):
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
     said = (rehearsal.silos["s0"].directory / "silo.log").read_text()
-    for words in (
+    for args in (
         "silo 's0' is running; approved: 'rehearsal'",
         "TLS 1.3; waiting for requests",
         "joined: run 'rehearsal'",
         "answered: round 2 of 2, run 'rehearsal'; epsilon 1 so far",
         "silo 's0' ends",
     ):
-        assert words in said
+        assert args in said
     assert "UnexpectedFailure" not in said
     assert rehearsal.federate().estimate.tolist() == outcome.estimate.tolist()  # done: nothing is asked again
 
@@ -133,30 +133,30 @@ def test_a_short_federation_of_processes(worlds, tmp_path):
 @pytest.mark.parametrize(
     "change", [{"clip_radius": 0.0, "profile": None}, {}, MASKED], ids=["bare", "profile", "masks"]
 )
-def test_heart_disease_with_its_four_hospitals(worlds, tmp_path, threads, change):
+def test_heart_disease_with_its_four_hospitals(setups, tmp_path, threads, change):
     if not os.environ.get("DPADMM_DATA"):
         pytest.skip("needs UCI heart disease: set DPADMM_DATA to the folder that holds heart_disease/")
     folder = heart.data_folder("heart_disease", None)
     wanted = [*heart.SCHEMA.column_names, heart.SCHEMA.label.name]
     tables = {hospital: heart._read(folder, hospital).dropna(subset=wanted) for hospital in heart.HOSPITALS}
-    rehearsal = made(worlds, tmp_path, tables, heart.SCHEMA, 6, **change)
+    rehearsal = made(setups, tmp_path, tables, heart.SCHEMA, 6, **change)
     with threads.staffed(rehearsal):
         outcome = request_run(rehearsal.coordinator, rehearsal.agreement)
-    check_end(worlds, rehearsal, outcome, heart.SCHEMA)
+    check_end(setups, rehearsal, outcome, heart.SCHEMA)
     assert [silo.records for silo in outcome.silos] == [303, 261, 46, 130]
     assert {silo.view for silo in outcome.silos} == {"aggregate" if change is MASKED else "eavesdropper"}
 
 
 @pytest.mark.parametrize("change", [{}, MASKED], ids=["plain", "masks"])
-def test_classes_that_count_less(worlds, tmp_path, threads, change):
-    rehearsal = small(worlds, tmp_path, silos=3, class_weights=(0.2, 1.0), **change)
+def test_classes_that_count_less(setups, tmp_path, threads, change):
+    rehearsal = small(setups, tmp_path, silos=3, class_weights=(0.2, 1.0), **change)
     with threads.staffed(rehearsal):
         outcome = request_run(rehearsal.coordinator, rehearsal.agreement)
-    check_end(worlds, rehearsal, outcome, worlds.SCHEMA)
+    check_end(setups, rehearsal, outcome, setups.SCHEMA)
 
 
-def test_two_runs_at_once(worlds, tmp_path, threads):
-    rehearsal = small(worlds, tmp_path, rounds=3)
+def test_two_runs_at_once(setups, tmp_path, threads):
+    rehearsal = small(setups, tmp_path, rounds=3)
     other = replace(rehearsal.agreement, run="another", seed=8)
     for files in rehearsal.silos.values():
         with closing(Silo(files.directory)) as silo:
@@ -174,12 +174,12 @@ def test_two_runs_at_once(worlds, tmp_path, threads):
         for watcher in watchers:
             watcher.join(60)
     for outcome in outcomes.values():
-        check_end(worlds, replace(rehearsal, agreement=outcome.agreement), outcome, worlds.SCHEMA)
+        check_end(setups, replace(rehearsal, agreement=outcome.agreement), outcome, setups.SCHEMA)
     assert sorted(outcomes) == ["another", "rehearsal"]
 
 
-def test_a_refusal_reaches_who_watches_and_the_run_goes_on_when_it_is_asked_for_again(worlds, tmp_path, threads):
-    rehearsal = small(worlds, tmp_path)
+def test_a_refusal_reaches_who_watches_and_the_run_goes_on_when_it_is_asked_for_again(setups, tmp_path, threads):
+    rehearsal = small(setups, tmp_path)
     policy = rehearsal.silos["s1"].policy
     rules = policy.read_text()
     policy.write_text(rules.replace("least_noise = 0.0", "least_noise = 1e9"))
@@ -188,18 +188,18 @@ def test_a_refusal_reaches_who_watches_and_the_run_goes_on_when_it_is_asked_for_
             request_run(rehearsal.coordinator, rehearsal.agreement)
         policy.write_text(rules)
         outcome = request_run(rehearsal.coordinator, rehearsal.agreement)
-    check_end(worlds, rehearsal, outcome, worlds.SCHEMA)
+    check_end(setups, rehearsal, outcome, setups.SCHEMA)
 
 
-def test_nobody_serves(worlds, tmp_path):
-    rehearsal = small(worlds, tmp_path)
+def test_nobody_serves(setups, tmp_path):
+    rehearsal = small(setups, tmp_path)
     with pytest.raises(FederationStopped, match=r"No process serves(.|\n)*coordinator run"):
         request_run(rehearsal.coordinator, rehearsal.agreement, away_seconds=0.2)
 
 
-def test_a_coordinator_that_is_started_again_goes_on(worlds, tmp_path, threads):
+def test_a_coordinator_that_is_started_again_goes_on(setups, tmp_path, threads):
     """The first one ends while a silo is missing; watchers stay."""
-    rehearsal = small(worlds, tmp_path)
+    rehearsal = small(setups, tmp_path)
     with threads.staffed(rehearsal, "s1"):
         wait_until(lambda: _is_joining(rehearsal), 30, "the other silo")
     ended = []
@@ -207,7 +207,7 @@ def test_a_coordinator_that_is_started_again_goes_on(worlds, tmp_path, threads):
     watcher.start()
     with threads.staffed(rehearsal):
         watcher.join(60)
-    check_end(worlds, rehearsal, ended[0], worlds.SCHEMA)
+    check_end(setups, rehearsal, ended[0], setups.SCHEMA)
 
 
 def _is_joining(rehearsal: Rehearsal) -> bool:
@@ -218,7 +218,7 @@ def _is_joining(rehearsal: Rehearsal) -> bool:
 
 
 @pytest.mark.parametrize("whose", ["s0/rehearsal.db", "coordinator.db"])
-def test_a_disk_that_is_full_is_waited_for(worlds, tmp_path, threads, monkeypatch, caplog, whose):
+def test_a_disk_that_is_full_is_waited_for(setups, tmp_path, threads, monkeypatch, caplog, whose):
     """SQLite itself finds no room for a while; then the run goes on, and nothing was paid for or drawn twice."""
     from dpadmm.federation import sqlite_file
     from dpadmm.privacy.ledger import store
@@ -248,33 +248,33 @@ def test_a_disk_that_is_full_is_waited_for(worlds, tmp_path, threads, monkeypatc
         original(connection, entries)
 
     monkeypatch.setattr("dpadmm.federation.https.service.RETRY_SECONDS", 0.1)
-    rehearsal = small(worlds, tmp_path)
+    rehearsal = small(setups, tmp_path)
     monkeypatch.setattr(sqlite_file, "exclusive", exclusive)
     monkeypatch.setattr(store, "append", append)
     with caplog.at_level(logging.INFO), threads.staffed(rehearsal):
         outcome = request_run(rehearsal.coordinator, rehearsal.agreement)
-    check_end(worlds, rehearsal, outcome, worlds.SCHEMA)
+    check_end(setups, rehearsal, outcome, setups.SCHEMA)
     assert any("disk is full" in record.message for record in caplog.records)
 
 
-def test_a_clock_that_is_wrong_is_told_of(worlds, tmp_path, threads, monkeypatch, caplog):
+def test_a_clock_that_is_wrong_is_shown_of(setups, tmp_path, threads, monkeypatch, caplog):
     """The coordinator's is 90 s behind; nothing else depends on it. A poll that has taken long is no wrong clock."""
     monkeypatch.setattr(
         "dpadmm.federation.https.server.formatdate", lambda usegmt: formatdate(time.time() - 90, usegmt=usegmt)
     )
-    rehearsal = small(worlds, tmp_path)
+    rehearsal = small(setups, tmp_path)
     with caplog.at_level(logging.INFO), threads.staffed(rehearsal):
         request_run(rehearsal.coordinator, rehearsal.agreement)
-    told = [record.message for record in caplog.records if "ahead of the coordinator's" in record.message]
-    assert len(told) == 2
-    assert all("NTP" in each and "9" in each for each in told)
+    reported = [record.message for record in caplog.records if "ahead of the coordinator's" in record.message]
+    assert len(reported) == 2
+    assert all("NTP" in each and "9" in each for each in reported)
 
 
-def test_a_port_that_is_taken(worlds, tmp_path):
+def test_a_port_that_is_taken(setups, tmp_path):
     from dpadmm.errors import InputError
     from dpadmm.federation.https.service import serve_coordinator
 
-    rehearsal = small(worlds, tmp_path)
+    rehearsal = small(setups, tmp_path)
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(InputError, match="Cannot listen on"),

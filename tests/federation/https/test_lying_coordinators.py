@@ -27,9 +27,9 @@ BOMB = gzip.compress(bytes(64 * MEGABYTE), 1)
 
 
 @pytest.fixture(scope="module")
-def silo(worlds, template, tmp_path_factory):
+def silo(setups, template, tmp_path_factory):
     """A silo that has approved terms; nothing here lets it spend."""
-    made = worlds.copied(template, tmp_path_factory.mktemp("silo"))
+    made = setups.copied(template, tmp_path_factory.mktemp("silo"))
     yield made.first
     assert made.statement("s0").releases == 0
     for each in made.silos.values():
@@ -37,7 +37,7 @@ def silo(worlds, template, tmp_path_factory):
 
 
 @pytest.fixture
-def answering(foes, silo, template, tmp_path):
+def answering(ports, silo, template, tmp_path):
     """Let the coordinator answer as a script says; return it, and run the silo's line until it pauses."""
     open_ones = []
 
@@ -45,7 +45,7 @@ def answering(foes, silo, template, tmp_path):
         if context is None:
             context = tls.server_context(template.key, tmp_path / "coordinator.pem")
             tls.trust(context, [silo.public_key])
-        open_ones.append(foes.Liar(context, script))
+        open_ones.append(ports.Liar(context, script))
         return open_ones[-1]
 
     yield start
@@ -54,14 +54,14 @@ def answering(foes, silo, template, tmp_path):
 
 
 @pytest.fixture
-def serve(foes, silo, monkeypatch, caplog):
+def serve(ports, silo, monkeypatch, caplog):
     """Run the silo's line against a server until it pauses so many times; return what it tells."""
     monkeypatch.setattr(client, "READ_SECONDS", 5.0, raising=False)
     caplog.set_level(logging.INFO, "dpadmm.silo")
 
     def run(liar, pauses=1):
         caplog.clear()
-        SiloClient(silo, f"127.0.0.1:{liar.number}", foes.Tries(pauses)).serve()
+        SiloClient(silo, f"127.0.0.1:{liar.number}", ports.Tries(pauses)).serve()
         return caplog.text
 
     return run
@@ -81,37 +81,37 @@ def says(*parts, slow=0.0):
 
 def head(status="200 OK", **fields):
     """Return the head of a response."""
-    told = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in fields.items())
-    return f"HTTP/1.1 {status}\r\n{told}\r\n".encode()
+    reported = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in fields.items())
+    return f"HTTP/1.1 {status}\r\n{reported}\r\n".encode()
 
 
 # --- strangers -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["a stranger", "another silo", "a certificate for clients", "an expired certificate"])
-def test_who_is_not_the_coordinator_hears_nothing(foes, answering, serve, parties, tmp_path, kind):
+def test_who_is_not_the_coordinator_hears_nothing(ports, answering, serve, parties, tmp_path, kind):
     """TLS ends before the silo has shown who it is; its owner is told why."""
     place, key = tmp_path / "shown.pem", parties["coordinator"]
-    words = "not the coordinator of any approved terms"
+    args = "not the coordinator of any approved terms"
     if kind == "a stranger":
-        foes.issued(parties["stranger"], key.public, place, usage="server")
+        ports.issued(parties["stranger"], key.public, place, usage="server")
     elif kind == "another silo":
-        foes.issued(parties["s1"], parties["s1"].public, place, named=parties["s1"], usage="server")
+        ports.issued(parties["s1"], parties["s1"].public, place, named=parties["s1"], usage="server")
     elif kind == "a certificate for clients":
-        foes.issued(key, key.public, place, named=key, usage="client")
+        ports.issued(key, key.public, place, named=key, usage="client")
     else:
-        foes.issued(key, key.public, place, named=key, usage="server", days=(-2, -1))
-        words = "clock"
+        ports.issued(key, key.public, place, named=key, usage="server", days=(-2, -1))
+        args = "clock"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(place)
     liar = answering(says(head("204 No Content")), context)
-    assert words in serve(liar)
-    foes.wait_for(lambda: liar.failures, "the end of the line")
+    assert args in serve(liar)
+    ports.wait_for(lambda: liar.failures, "the end of the line")
     assert isinstance(liar.failures[0], ssl.SSLError)
     assert liar.heard == liar.shown == []
 
 
-def test_who_speaks_no_tls_hears_nothing(foes, serve):
+def test_who_speaks_no_tls_hears_nothing(ports, serve):
     """Only the first words of TLS, which name nobody, are sent."""
     got = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -126,9 +126,9 @@ def test_who_speaks_no_tls_hears_nothing(foes, serve):
 
         answering = threading.Thread(target=answer)
         answering.start()
-        told = serve(SimpleNamespace(number=listener.getsockname()[1]))
+        reported = serve(SimpleNamespace(number=listener.getsockname()[1]))
         answering.join()
-    assert "does not speak TLS" in told
+    assert "does not speak TLS" in reported
     assert got[0][0] == 22  # a handshake
     assert b"GET" not in b"".join(got)
     assert b"dpadmm" not in b"".join(got)
@@ -178,36 +178,36 @@ TOO_MUCH = {
 
 
 @pytest.mark.parametrize("kind", TOO_MUCH)
-def test_what_is_too_much_is_not_read(foes, answering, serve, kind):
-    script, words = TOO_MUCH[kind]
+def test_what_is_too_much_is_not_read(ports, answering, serve, kind):
+    script, args = TOO_MUCH[kind]
     liar = answering(script)
-    with foes.grown() as memory:
-        told = serve(liar)
-    assert words in told
+    with ports.grown() as memory:
+        reported = serve(liar)
+    assert args in reported
     assert memory.peak < 8 * MEGABYTE
     assert [each.path for each in liar.heard] == ["/next"]
 
 
 @pytest.mark.parametrize("kind", ["packed", "endless", "endless chunks", "of a great length", "an endless refusal"])
-def test_what_is_said_to_an_answer_is_not_read(foes, answering, serve, template, kind):
+def test_what_is_said_to_an_answer_is_not_read(ports, answering, serve, template, kind):
     """A letter that a silo refuses is answered all the same."""
-    letter = template.key.seal(b"no message of ours")
+    envelope = template.key.seal(b"no message of ours")
 
     def script(line):
         if liar.heard[-1].method == "GET":
-            line.sendall(head(content_length=len(letter)) + letter)
+            line.sendall(head(content_length=len(envelope)) + envelope)
         else:
             TOO_MUCH[kind][0](line)
 
     liar = answering(script)
-    with foes.grown() as memory:
-        told = serve(liar)
-    assert "did not take an answer" in told
+    with ports.grown() as memory:
+        reported = serve(liar)
+    assert "did not take an answer" in reported
     assert memory.peak < 8 * MEGABYTE
-    assert [each.path for each in liar.heard] == ["/next", f"/answers/{messages.mark(letter[64:])}"]
+    assert [each.path for each in liar.heard] == ["/next", f"/answers/{messages.mark(envelope[64:])}"]
 
 
-def test_a_letter_in_drops_is_given_up(foes, answering, serve, monkeypatch):
+def test_a_request_in_drops_is_given_up(ports, answering, serve, monkeypatch):
     """Each drop comes in time; all of them together do not."""
     monkeypatch.setattr(client, "REQUEST_SECONDS", 0.2)
 
@@ -220,7 +220,7 @@ def test_a_letter_in_drops_is_given_up(foes, answering, serve, monkeypatch):
 
     liar = answering(drip)
     assert "not read" in serve(liar)
-    foes.wait_for(lambda: liar.failures, "the end of the line")
+    ports.wait_for(lambda: liar.failures, "the end of the line")
 
 
 def test_who_says_nothing_is_given_up(answering, serve, monkeypatch):
@@ -232,14 +232,14 @@ def test_who_says_nothing_is_given_up(answering, serve, monkeypatch):
 @pytest.mark.parametrize("request_of", ["GET", "PUT"])
 def test_nobody_is_sent_elsewhere(answering, serve, template, status, request_of):
     """Neither to another server nor to another path of this one."""
-    letter = template.key.seal(b"no message of ours")
+    envelope = template.key.seal(b"no message of ours")
     elsewhere = answering(says(head("204 No Content")))
 
     def script(line):
         if liar.heard[-1].method == request_of:
             line.sendall(head(status, location=f"https://127.0.0.1:{elsewhere.number}/next", content_length=0))
         else:
-            line.sendall(head(content_length=len(letter)) + letter)
+            line.sendall(head(content_length=len(envelope)) + envelope)
 
     liar = answering(script)
     assert f"HTTP {status[:3]}" in serve(liar)
@@ -283,7 +283,7 @@ def test_the_coordinators_clock_may_say_anything(answering, serve, date):
     assert "connected" in serve(answering(after(head("204 No Content", date=date))))
 
 
-def test_words_before_an_answer_are_passed_over(answering, serve):
+def test_texts_before_an_answer_are_passed_over(answering, serve):
     liar = answering(after(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000 + head("204 No Content")))
     assert "connected" in serve(liar)
 
@@ -338,38 +338,38 @@ NONE_OF_OURS = {
 }
 
 
-def test_no_letter_of_the_coordinator_ends_a_silo(foes, answering, serve, silo, template):
+def test_no_request_of_the_coordinator_ends_a_silo(ports, answering, serve, silo, template):
     """Whatever it signs: it is refused, in little memory, and the next letter is waited for."""
     terms = json.loads(template.agreement.as_json())
     bodies = NONE_OF_OURS | {
         "an edge to nowhere": join(json.dumps(terms | {"edges": [[0, float("inf")]]})),
         "no loss": join(json.dumps(terms | {"loss": float("nan")})),
     }
-    letters = [template.key.seal(body) for body in bodies.values()]
+    envelopes = [template.key.seal(body) for body in bodies.values()]
 
     def script(line):
         polls = sum(each.method == "GET" for each in liar.heard)
-        if liar.heard[-1].method == "PUT" or polls > len(letters):
+        if liar.heard[-1].method == "PUT" or polls > len(envelopes):
             line.sendall(head("204 No Content"))
         else:
-            line.sendall(head(content_length=len(letters[polls - 1])) + letters[polls - 1])
+            line.sendall(head(content_length=len(envelopes[polls - 1])) + envelopes[polls - 1])
 
     liar = answering(script)
-    with foes.grown() as memory:
+    with ports.grown() as memory:
         serve(liar)
     answers = [each for each in liar.heard if each.method == "PUT"]
     for (kind, body), answer in zip(bodies.items(), answers, strict=True):
         assert answer.path == f"/answers/{messages.mark(body)}", kind
-        told = messages.read(open_envelope(answer.body, silo.public_key))
-        assert isinstance(told, messages.Refused), kind
+        reported = messages.read(open_envelope(answer.body, silo.public_key))
+        assert isinstance(reported, messages.Refused), kind
     assert memory.peak < 32 * MEGABYTE
 
 
 @pytest.mark.parametrize("kind", [MemoryError, LookupError])
 def test_whatever_fails_the_silo_goes_on(answering, serve, silo, template, monkeypatch, caplog, kind):
     """A request for which there is no memory, and what nobody foresaw: both are logged by their kind and survived."""
-    letter = template.key.seal(step())
-    liar = answering(says(head(content_length=len(letter)) + letter))
+    envelope = template.key.seal(step())
+    liar = answering(says(head(content_length=len(envelope)) + envelope))
 
     def fail(_):
         raise kind("a cell of the table")
@@ -382,10 +382,10 @@ def test_whatever_fails_the_silo_goes_on(answering, serve, silo, template, monke
     caplog.clear()  # it was meant
 
 
-def test_no_answer_of_a_silo_ends_the_coordinator(foes, world):
+def test_no_answer_of_a_silo_ends_the_coordinator(ports, world):
     """A registered silo can sign anything; what is none of ours is its fault, and is told as such."""
     coordinator, key, absent = world.join(world.coordinator()), world.silos["s0"].key, world.coordinator()
-    with foes.grown() as memory:
+    with ports.grown() as memory:
         for kind, body in NONE_OF_OURS.items():
             with pytest.raises(FederationStopped, match="is unusable"):
                 coordinator.accept(world.keys[0], key.seal(body))
@@ -396,7 +396,7 @@ def test_no_answer_of_a_silo_ends_the_coordinator(foes, world):
 
 
 @pytest.mark.parametrize("shape", ["many parts", "too deep", "long text in the terms", "many parts in the terms"])
-def test_reading_the_longest_message_takes_little_more_than_its_size(foes, shape):
+def test_reading_the_longest_message_takes_little_more_than_its_size(ports, shape):
     """Without its bounds a message would take a hundred times its size."""
     size = messages.LARGEST_BODY // 4
     body = {
@@ -405,6 +405,6 @@ def test_reading_the_longest_message_takes_little_more_than_its_size(foes, shape
         "long text in the terms": join("x" * size),
         "many parts in the terms": join("RAW", raw=r"\u005b" + r"\u005b]\u002c" * (size // 13) + r"\u005b]]"),
     }[shape]
-    with foes.grown() as memory, contextlib.suppress(MessageError, InputError):
+    with ports.grown() as memory, contextlib.suppress(MessageError, InputError):
         Agreement.from_json(messages.read(body).terms)
     assert memory.peak < 3 * size

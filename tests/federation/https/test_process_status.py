@@ -36,34 +36,34 @@ def test_what_is_written_can_be_read_by_the_same_version(tmp_path, status):
     assert read_status(place, type(status)) is None
 
 
-def test_only_changes_are_written(tmp_path, monkeypatch, foes):
+def test_only_changes_are_written(tmp_path, monkeypatch, ports):
     written, now, original = [], [SILO], processes.write_atomic
     monkeypatch.setattr(processes, "write_atomic", lambda *file: written.append(file[1]) or original(*file))
     looks = []
     with publish_status(tmp_path / "status.json", lambda: looks.append(1) or now[0]):
-        foes.wait_for(lambda: len(looks) > 5, "some looks")
+        ports.wait_for(lambda: len(looks) > 5, "some looks")
         now[0] = replace(SILO, is_connected=True)
-        foes.wait_for(lambda: len(written) == 2, "the change")
+        ports.wait_for(lambda: len(written) == 2, "the change")
     assert [json.loads(each)["is_connected"] for each in written] == [False, True]
 
 
-def test_where_it_cannot_be_written_nobody_is_disturbed_and_nothing_old_stays(tmp_path, foes, monkeypatch):
-    def no_room(*_):
+def test_where_it_cannot_be_written_nobody_is_disturbed_and_nothing_old_stays(tmp_path, ports, monkeypatch):
+    def no_space(*_):
         raise OSError("no space left")
 
     place, status, looks = tmp_path / "status.json", [SILO], []
     place.write_text(json.dumps({"pid": 99}))  # of an earlier process
     with monkeypatch.context() as patch:
-        patch.setattr(processes, "write_atomic", no_room)
+        patch.setattr(processes, "write_atomic", no_space)
         with publish_status(place, lambda: SILO):
             assert not place.exists()
     with publish_status(place, lambda: looks.append(1) or status[0]):
-        foes.wait_for(place.exists, "the first status")
+        ports.wait_for(place.exists, "the first status")
         with monkeypatch.context() as patch:
-            patch.setattr(processes, "write_atomic", no_room)
+            patch.setattr(processes, "write_atomic", no_space)
             status[0] = replace(SILO, is_connected=True)
-            foes.wait_for(lambda: not place.exists(), "its end")
-        foes.wait_for(place.exists, "the next")
+            ports.wait_for(lambda: not place.exists(), "its end")
+        ports.wait_for(place.exists, "the next")
     assert read_status(place, SiloProcess).is_connected
 
 

@@ -26,33 +26,33 @@ def unsynced():
 
 
 @pytest.fixture(scope="session")
-def masked_template(worlds, tmp_path_factory):
+def masked_template(setups, tmp_path_factory):
     """Three silos, noisy gradients under masks, four rounds, test noise, approved; closed, to be copied."""
-    made = worlds.make(tmp_path_factory.mktemp("masked"), "noisy-gradients", {"step": 0.5}, **worlds.MASKED)
+    made = setups.make(tmp_path_factory.mktemp("masked"), "noisy-gradients", {"step": 0.5}, **setups.MASKED)
     for silo in made.silos.values():
         silo.close()
     return made
 
 
 @pytest.fixture
-def masked_world(worlds, masked_template, tmp_path):
+def masked_world(setups, masked_template, tmp_path):
     """A copy of that template."""
-    made = worlds.copied(masked_template, tmp_path)
+    made = setups.copied(masked_template, tmp_path)
     yield made
     for silo in made.silos.values():
         silo.close()
 
 
 @pytest.fixture(scope="session")
-def star_template(worlds, tmp_path_factory):
+def star_template(setups, tmp_path_factory):
     """Three silos on a star with secure noise, three rounds, approved; closed, to be copied."""
     terms = {"noise": NoiseOrigin.SECURE, "rounds": 3, "edges": (), "epsilon": 0.5}
-    return worlds.closed(worlds.make(tmp_path_factory.mktemp("star"), "fp-federated", {"gamma": 1.0}, **terms))
+    return setups.closed(setups.make(tmp_path_factory.mktemp("star"), "fp-federated", {"gamma": 1.0}, **terms))
 
 
 @pytest.fixture
-def star(worlds, star_template, tmp_path):
+def star(setups, star_template, tmp_path):
     """A copy of that template."""
-    made = worlds.copied(star_template, tmp_path / "star")
+    made = setups.copied(star_template, tmp_path / "star")
     yield made
-    worlds.closed(made)
+    setups.closed(made)

@@ -96,9 +96,9 @@ def sealed(key, document):
 
 
 @pytest.fixture(scope="module")
-def joined(worlds, template, tmp_path_factory):
+def joined(setups, template, tmp_path_factory):
     """A silo that has joined and, not being confirmed, never draws; its world; and valid messages to it."""
-    world = worlds.copied(template, tmp_path_factory.mktemp("joined"))
+    world = setups.copied(template, tmp_path_factory.mktemp("joined"))
     world.first.close()
     silo = world.silos["s0"] = Silo(world.place / "s0")
     silo.answer(world.invite())
@@ -113,7 +113,7 @@ def joined(worlds, template, tmp_path_factory):
         Confirmations(digest, 0, (confirmation,)),
     ]
     yield world, [json.loads(each.encode()) for each in valid]
-    worlds.closed(world)
+    setups.closed(world)
 
 
 FUZZED = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -134,11 +134,11 @@ def test_a_silo_answers_any_message_and_spends_nothing(joined, caplog, data):
     assert "UnexpectedFailure" not in caplog.text
 
 
-def test_after_all_that_the_silo_starts_again_and_answers(joined, worlds):
+def test_after_all_that_the_silo_starts_again_and_answers(joined, setups):
     world, _ = joined
     world.silos["s0"].close()
     world.silos["s0"] = Silo(world.place / "s0")
-    assert isinstance(world.told("s0", world.ask(1)), ConfirmationRequest)
+    assert isinstance(world.reply("s0", world.ask(1)), ConfirmationRequest)
 
 
 @FUZZED
@@ -172,9 +172,9 @@ def test_a_coordinator_takes_or_refuses_any_answer(answers, caplog, data):
 
 
 @pytest.fixture(scope="module")
-def answers(worlds, template, tmp_path_factory):
+def answers(setups, template, tmp_path_factory):
     """A run in its first round, and valid answers of the first silo."""
-    world = worlds.copied(template, tmp_path_factory.mktemp("answers"))
+    world = setups.copied(template, tmp_path_factory.mktemp("answers"))
     run = world.join(world.coordinator())
     digest = world.agreement.digest
     valid = [
@@ -188,7 +188,7 @@ def answers(worlds, template, tmp_path_factory):
     ]
     yield world, run, [json.loads(each.encode()) for each in valid]
     run.close()
-    worlds.closed(world)
+    setups.closed(world)
 
 
 ENDED_IT = {
@@ -203,12 +203,12 @@ ENDED_IT = {
 
 
 @pytest.mark.parametrize("name", ENDED_IT)
-def test_one_message_does_not_end_a_silo(world, worlds, name):
+def test_one_message_does_not_end_a_silo(world, setups, name):
     plain = json.loads(world.agreement.as_json()) | {name: ENDED_IT[name]}
     world.refuses(world.forged(plain), "")
-    again = worlds.reopened(world)
-    assert isinstance(again.told("s0", world.invite()), messages.Joined)
-    worlds.closed(again)
+    again = setups.reopened(world)
+    assert isinstance(again.reply("s0", world.invite()), messages.Joined)
+    setups.closed(again)
     with pytest.raises(InputError):
         agreed_run(Agreement.from_json(json.dumps(plain)))
 
@@ -222,7 +222,7 @@ def test_what_nobody_foresaw_is_refused_and_logged_by_its_kind(world, monkeypatc
 
     monkeypatch.setattr(Silo, "_joined", fail)
     caplog.set_level(logging.WARNING)
-    reply = world.told("s0", world.ask(1))
+    reply = world.reply("s0", world.ask(1))
     assert isinstance(reply, Refused)
     assert reply.reason == "UnexpectedFailure; the reason is in the silo's own log."
     assert world.first.store.log()[-1].detail.startswith("UnexpectedFailure: LookupError in test_any_message.py")
@@ -230,7 +230,7 @@ def test_what_nobody_foresaw_is_refused_and_logged_by_its_kind(world, monkeypatc
     assert "42" not in caplog.text + world.first.store.log()[-1].detail
     caplog.clear()  # it was meant
     monkeypatch.undo()
-    assert isinstance(world.told("s0", world.invite()), messages.Joined)
+    assert isinstance(world.reply("s0", world.invite()), messages.Joined)
 
 
 @pytest.mark.parametrize("kind", [OSError, MemoryError, KeyboardInterrupt])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.builders import with_rounds
+from tests.setups import with_rounds
 
 from dpadmm.codec import encode
 from dpadmm.data import RealLabel
@@ -39,21 +39,20 @@ def _instant_forecasts(monkeypatch):
 
 
 @pytest.fixture
-def classes(worlds, monkeypatch, request):
+def classes(setups, monkeypatch, request):
     """Worlds whose label is one of two classes or, where the test says so, three."""
     if request.node.callspec.params["number"] == 3:
-        usual = worlds.tables
+        usual = setups.tables
 
         def tables(sizes):
-            words = np.array(["low", "mid", "high"])
+            args = np.array(["low", "mid", "high"])
             return {
-                name: table.assign(y=words[np.digitize(table["y"], (-0.8, 0.8))])
-                for name, table in usual(sizes).items()
+                name: table.assign(y=args[np.digitize(table["y"], (-0.8, 0.8))]) for name, table in usual(sizes).items()
             }
 
-        monkeypatch.setattr(worlds, "tables", tables)
-        monkeypatch.setattr(worlds, "SCHEMA", replace(worlds.SCHEMA, label=ClassLabel("y", ("low", "mid", "high"))))
-    return worlds
+        monkeypatch.setattr(setups, "tables", tables)
+        monkeypatch.setattr(setups, "SCHEMA", replace(setups.SCHEMA, label=ClassLabel("y", ("low", "mid", "high"))))
+    return setups
 
 
 def weighted_rows(silos, number):
@@ -95,8 +94,8 @@ def test_every_silo_applies_the_weights(classes, tmp_path, method, protection, n
     assert all(f": {weight:g}" in model.statement for weight in WEIGHTS[number])
 
 
-def test_terms_without_weights_are_what_they_were(worlds, tmp_path):
-    terms = worlds.make(tmp_path / "world", approves=False).agreement
+def test_terms_without_weights_are_what_they_were(setups, tmp_path):
+    terms = setups.make(tmp_path / "world", approves=False).agreement
     weighted = replace(terms, class_weights=(1, 0.5))
     assert weighted.class_weights == (1.0, 0.5)
     assert len({terms.digest, weighted.digest, replace(terms, class_weights=(0.5, 1.0)).digest}) == 3
@@ -117,9 +116,9 @@ def test_terms_without_weights_are_what_they_were(worlds, tmp_path):
         ((1.0, 0.5, 0.5), "one for each of 2 classes, got 3"),
     ],
 )
-def test_a_coordinator_cannot_offer_other_weights(worlds, tmp_path, weights, match):
+def test_a_coordinator_cannot_offer_other_weights(setups, tmp_path, weights, match):
     """Neither in a file nor in a signed invitation, which spends nothing."""
-    world = worlds.make(tmp_path)
+    world = setups.make(tmp_path)
     with pytest.raises(InputError, match=match):
         replace(world.agreement, class_weights=weights)
     plain = encode(world.agreement) | {"class_weights": list(weights)}
@@ -127,17 +126,17 @@ def test_a_coordinator_cannot_offer_other_weights(worlds, tmp_path, weights, mat
     world.refuses(world.invite(replace(world.agreement, class_weights=(1.0, 0.5))), "approved")
 
 
-def test_weights_that_nothing_is_certified_for(worlds, tmp_path):
-    terms = replace(worlds.make(tmp_path, approves=False).agreement, class_weights=(1.0, 0.5))
+def test_weights_that_nothing_is_certified_for(setups, tmp_path):
+    terms = replace(setups.make(tmp_path, approves=False).agreement, class_weights=(1.0, 0.5))
     with pytest.raises(InputError, match="huber predicts a number"):
         agreed_run(replace(terms, loss=Huber(0.5)))
     with pytest.raises(InputError, match="all records count the same"):
         agreed_run(replace(terms, method="ps-admm", edges=(), settings=SAMPLED))
 
 
-def test_weights_of_other_classes_than_the_schema_has(worlds, tmp_path, monkeypatch):
+def test_weights_of_other_classes_than_the_schema_has(setups, tmp_path, monkeypatch):
     """A silo with a number to predict has no classes to weigh."""
-    monkeypatch.setattr(worlds, "SCHEMA", replace(worlds.SCHEMA, label=RealLabel("y", -5, 5)))
-    world = worlds.make(tmp_path, approves=False)
+    monkeypatch.setattr(setups, "SCHEMA", replace(setups.SCHEMA, label=RealLabel("y", -5, 5)))
+    world = setups.make(tmp_path, approves=False)
     with pytest.raises(Refusal, match="other classes than the 0 of"):
         world.first.approve(replace(world.agreement, class_weights=(1.0, 0.5)))

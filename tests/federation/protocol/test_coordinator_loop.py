@@ -97,13 +97,13 @@ def test_a_run_is_driven_with_the_key_of_its_terms_alone(world):
     assert coordinator.store.runs() == [world.agreement.digest]
 
 
-def test_an_owner_who_has_not_approved_yet_is_waited_for(worlds, world):
+def test_an_owner_who_has_not_approved_yet_is_waited_for(setups, world):
     """As where a silo is served already, for another study."""
     later = replace(world.agreement, run="later")
     for name in ("s1", "s2"):
         world.silos[name].approve(later)
 
-    class Looking(worlds.InMemory):
+    class Looking(setups.InMemory):
         def receive(self):
             if self.clock() == 90.0:
                 assert world.statement("s0").releases == 0
@@ -163,40 +163,40 @@ class Failing:
         return self.silo.answer(envelope)
 
 
-def test_a_silo_that_joins_and_fails_again_and_again_is_missing_in_the_end(worlds, tmp_path):
-    world = worlds.make(tmp_path, missing=Missing.STOP, **COMPLETE)
+def test_a_silo_that_joins_and_fails_again_and_again_is_missing_in_the_end(setups, tmp_path):
+    world = setups.make(tmp_path, missing=Missing.STOP, **COMPLETE)
     failing = Failing(world.silos["s1"])
     with pytest.raises(FederationStopped, match="s1"):
         world.drive(world.coordinator(), world.transport(s1=failing))
     assert failing.steps == 2
 
 
-def test_the_rule_stop(worlds, tmp_path):
-    world = worlds.make(tmp_path, missing=Missing.STOP, **COMPLETE)
+def test_the_rule_stop(setups, tmp_path):
+    world = setups.make(tmp_path, missing=Missing.STOP, **COMPLETE)
     coordinator = world.coordinator()
     with pytest.raises(FederationStopped, match=r"s1 in round 2"):
-        world.drive(coordinator, world.transport(worlds.losing("s1", 2)))
+        world.drive(coordinator, world.transport(setups.losing("s1", 2)))
     coordinator.close()
-    world = worlds.reopened(world)
+    world = setups.reopened(world)
     again = world.coordinator()
     world.drive(again)  # the silo is back: the same run continues
     assert again.is_done
     assert world.statement("s0").releases == 4
 
 
-def test_the_rule_wait(worlds, tmp_path):
+def test_the_rule_wait(setups, tmp_path):
     """A silo that comes back long after the time is waited for."""
-    world = worlds.make(tmp_path, missing=Missing.WAIT, **COMPLETE)
+    world = setups.make(tmp_path, missing=Missing.WAIT, **COMPLETE)
     coordinator = world.coordinator()
-    carried = world.drive(coordinator, world.transport(worlds.losing("s1", 2, until=6))).carried
+    carried = world.drive(coordinator, world.transport(setups.losing("s1", 2, until=6))).carried
     assert sum(one.is_request and one.node == "s1" for one in carried) > 6
     assert coordinator.is_done
 
 
-def test_a_transport_that_is_gone_leaves_the_run_as_it_is(worlds, world):
+def test_a_transport_that_is_gone_leaves_the_run_as_it_is(setups, world):
     """Another drive ends the run."""
 
-    class Gone(worlds.InMemory):
+    class Gone(setups.InMemory):
         def receive(self):
             if self.carried:
                 raise Interrupted("no network")

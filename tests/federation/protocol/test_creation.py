@@ -14,12 +14,12 @@ from dpadmm.federation.party_directory import new_directory
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks, and kills what it forked")
 @pytest.mark.parametrize("stride", [9, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_process_killed_at_any_step_leaves_nothing_in_the_way(worlds, tmp_path, stride):
-    worlds.SCHEMA.save(tmp_path / "schema.json")
-    worlds.tables((20,))["s0"].to_csv(tmp_path / "data.csv", index=False)
-    script = Path(__file__).with_name("killed_creation.py")
-    told = [sys.executable, script, tmp_path, str(stride)]
-    done = subprocess.run(told, capture_output=True, text=True, check=False, timeout=300)
+def test_a_process_killed_at_any_step_leaves_nothing_in_the_way(setups, tmp_path, stride):
+    setups.SCHEMA.save(tmp_path / "schema.json")
+    setups.tables((20,))["s0"].to_csv(tmp_path / "data.csv", index=False)
+    script = Path(__file__).with_name("kill_creation.py")
+    reported = [sys.executable, script, tmp_path, str(stride)]
+    done = subprocess.run(reported, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     killed = [int(line) for line in done.stdout.split()]
     assert len(killed) == 3

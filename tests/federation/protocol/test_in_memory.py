@@ -10,11 +10,11 @@ from dpadmm.federation.silo import Silo
 
 class TestInMemory(TransportContract):
     @pytest.fixture
-    def carry(self, worlds):
+    def carry(self, setups):
         @contextmanager
         def carried(world):
             silos = {name: Silo(world.place / name) for name in world.silos}
-            yield worlds.InMemory({name: (lambda silo=silo: silo) for name, silo in silos.items()}, world.agreement)
+            yield setups.InMemory({name: (lambda silo=silo: silo) for name, silo in silos.items()}, world.agreement)
             for silo in silos.values():
                 silo.close()
 

@@ -42,8 +42,8 @@ METHODS = {
 }
 
 
-def make(worlds, place, method="noisy-gradients", **terms):
-    return worlds.make(place, method, METHODS[method], **(worlds.MASKED | terms))
+def make(setups, place, method="noisy-gradients", **terms):
+    return setups.make(place, method, METHODS[method], **(setups.MASKED | terms))
 
 
 def run_here(terms, problem, *, is_masked):
@@ -55,8 +55,8 @@ def run_here(terms, problem, *, is_masked):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_model_is_that_of_the_in_process_run_bit_for_bit(worlds, tmp_path, method):
-    world = make(worlds, tmp_path, method, rounds=6, penalty=ElasticNet(l2=0.01))
+def test_the_model_is_that_of_the_in_process_run_bit_for_bit(setups, tmp_path, method):
+    world = make(setups, tmp_path, method, rounds=6, penalty=ElasticNet(l2=0.01))
     coordinator = world.coordinator()
     carried = world.drive(coordinator).carried
     terms, outcome, problem = coordinator.terms, outcome_of(coordinator), world.problem()
@@ -66,14 +66,14 @@ def test_the_model_is_that_of_the_in_process_run_bit_for_bit(worlds, tmp_path, m
     for run in (run_here(terms, problem, is_masked=False), run_here(terms, problem, is_masked=True)):
         assert outcome.estimate.tolist() == run.estimate[:, 0].tolist()
         np.testing.assert_allclose(outcome.tail_average, run.tail_average[:, 0], rtol=1e-14)  # the mean of the same
-    words = [messages.read(one.envelope[64:]) for one in carried if not one.is_request]
-    assert sum(isinstance(one, Answer) for one in words) == 3 * 6
-    assert all(one.values.dtype == "u8" for one in words if isinstance(one, Answer))
+    args = [messages.read(one.envelope[64:]) for one in carried if not one.is_request]
+    assert sum(isinstance(one, Answer) for one in args) == 3 * 6
+    assert all(one.values.dtype == "u8" for one in args if isinstance(one, Answer))
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_round_zero_is_summed_under_masks_as_well(worlds, tmp_path, method):
-    world = make(worlds, tmp_path, method, **worlds.COUNTED, epsilon=20.0, budget=(20.0, 1e-5))
+def test_round_zero_is_summed_under_masks_as_well(setups, tmp_path, method):
+    world = make(setups, tmp_path, method, **setups.COUNTED, epsilon=20.0, budget=(20.0, 1e-5))
     coordinator = world.coordinator()
     carried = world.drive(coordinator).carried
     terms, outcome = coordinator.terms, outcome_of(coordinator)
@@ -82,7 +82,7 @@ def test_round_zero_is_summed_under_masks_as_well(worlds, tmp_path, method):
     for masks in (None, masks_of(len(counts), "profile")):
         pooled = noisy_values(terms.profile, plan, counts[:, :, None], PlannedNoise(plan, sampler, masks=masks))
         assert coordinator.counts().tolist() == pooled[0, :, 0].tolist()
-    rows = worlds.stacked(world.silos.values(), encoding_of(terms, worlds.SCHEMA, outcome.counts))
+    rows = setups.stacked(world.silos.values(), encoding_of(terms, setups.SCHEMA, outcome.counts))
     problem = Problem.of(EmpiricalRisk(rows, Logistic(), terms.agreement.mu))
     assert outcome.estimate.tolist() == run_here(terms, problem, is_masked=True).estimate[:, 0].tolist()
     assert terms.releases(0, 0)[0].certificate.theorem == "C11 + C12"
@@ -94,10 +94,10 @@ def test_round_zero_is_summed_under_masks_as_well(worlds, tmp_path, method):
 # --- terms -----------------------------------------------------------------------------------------------------------
 
 
-def test_one_colluder_is_assumed_and_none_must_be_said(worlds, world, tmp_path):
+def test_one_colluder_is_assumed_and_none_must_be_said(setups, world, tmp_path):
     plain = world.agreement
-    masked = worlds.changed(plain, method="noisy-gradients", settings=(("step", 0.5),), **worlds.MASKED)
-    none = worlds.changed(masked, colluders=0)
+    masked = setups.changed(plain, method="noisy-gradients", settings=(("step", 0.5),), **setups.MASKED)
+    none = setups.changed(masked, colluders=0)
     assert [each.protection.colluders for each in (masked, plain)] == [1, 0]
     assert len({plain.digest, masked.digest, none.digest}) == 3
     for terms in (masked, none):
@@ -108,7 +108,7 @@ def test_one_colluder_is_assumed_and_none_must_be_said(worlds, world, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "args"),
     [
         ({"method": "p-admm", "settings": (("eta", 0.05),), "edges": ((0, 1), (1, 2))}, "one by one"),
         ({"method": "fp-federated", "settings": (("gamma", 1.0),)}, "one by one"),
@@ -118,23 +118,23 @@ def test_one_colluder_is_assumed_and_none_must_be_said(worlds, world, tmp_path):
         ({"view": View.EAVESDROPPER, "colluders": 1}, "colluders apply only"),
     ],
 )
-def test_terms_under_masks_that_cannot_be(worlds, world, change, words):
-    masked = {"method": "noisy-gradients", "settings": (("step", 0.5),)} | worlds.MASKED
-    with pytest.raises(InputError, match=words):
-        agreed_run(worlds.changed(world.agreement, **(masked | change)))
+def test_terms_under_masks_that_cannot_be(setups, world, change, args):
+    masked = {"method": "noisy-gradients", "settings": (("step", 0.5),)} | setups.MASKED
+    with pytest.raises(InputError, match=args):
+        agreed_run(setups.changed(world.agreement, **(masked | change)))
 
 
-def test_more_silos_than_words_can_add_up_are_refused(worlds, world, monkeypatch):
+def test_more_silos_than_texts_can_add_up_are_refused(setups, world, monkeypatch):
     assert MOST_SUMMED * MOST_MULTIPLE < 2**63
-    masked = worlds.changed(world.agreement, method="noisy-gradients", settings=(("step", 0.4),), **worlds.MASKED)
+    masked = setups.changed(world.agreement, method="noisy-gradients", settings=(("step", 0.4),), **setups.MASKED)
     monkeypatch.setattr("dpadmm.federation.terms.MOST_SUMMED", 2)
     with pytest.raises(InputError, match="at most 2 silos"):
         agreed_run(masked)
 
 
-def test_shares_of_the_noise_allow_for_the_colluders(worlds, world):
-    masked = worlds.changed(world.agreement, method="noisy-gradients", settings=(("step", 0.5),), **worlds.MASKED)
-    release, none = (agreed_run(worlds.changed(masked, colluders=t)).releases(0, 1)[0] for t in (1, 0))
+def test_shares_of_the_noise_allow_for_the_colluders(setups, world):
+    masked = setups.changed(world.agreement, method="noisy-gradients", settings=(("step", 0.5),), **setups.MASKED)
+    release, none = (agreed_run(setups.changed(masked, colluders=t)).releases(0, 1)[0] for t in (1, 0))
     assert release.noise_std == pytest.approx(none.noise_std, rel=1e-6)
     assert release.share_std == pytest.approx(release.noise_std / np.sqrt(2), rel=1e-12)
     assert none.share_std == pytest.approx(none.noise_std / np.sqrt(3), rel=1e-12)
@@ -144,13 +144,13 @@ def test_shares_of_the_noise_allow_for_the_colluders(worlds, world):
 # --- the owner's rules -----------------------------------------------------------------------------------------------
 
 
-def test_no_trust_is_needed_and_an_eavesdroppers_budget_is_not_enough(worlds, tmp_path, monkeypatch):
+def test_no_trust_is_needed_and_an_eavesdroppers_budget_is_not_enough(setups, tmp_path, monkeypatch):
     """The ledger of a silo that counts against whoever sees every message knows no masks."""
-    world = make(worlds, tmp_path)
+    world = make(setups, tmp_path)
     assert not world.first.policy.trusts_coordinator
     assert not agreed_run(world.agreement).sends_bare
     other = SiloDirectory(tmp_path / "other")
-    other.create(worlds.changed(world.first.policy, view=View.EAVESDROPPER), 2.0, 1e-5)
+    other.create(setups.changed(world.first.policy, view=View.EAVESDROPPER), 2.0, 1e-5)
     silo = Silo(other.directory)
     people = (replace(world.agreement.participants[0], key=silo.public_key), *world.agreement.participants[1:])
     terms = replace(world.agreement, participants=people)
@@ -167,45 +167,45 @@ def test_no_trust_is_needed_and_an_eavesdroppers_budget_is_not_enough(worlds, tm
     assert "does not cover that" in silo.store.log()[-1].detail
 
 
-def test_the_same_method_without_masks_is_not_run(worlds, tmp_path):
-    world = make(worlds, tmp_path)
-    plain = worlds.changed(world.agreement, view=View.EAVESDROPPER, run="plain")
+def test_the_same_method_without_masks_is_not_run(setups, tmp_path):
+    world = make(setups, tmp_path)
+    plain = setups.changed(world.agreement, view=View.EAVESDROPPER, run="plain")
     with pytest.raises(Refusal, match="messages without noise to the coordinator"):
         world.first.approve(plain)
 
 
 @pytest.mark.parametrize(
-    ("rules", "words"),
+    ("rules", "args"),
     [({"colluders": 2}, "requires colluders to be at least 2, got 1"), ({"least_noise": 1e6}, "times the sensitivity")],
 )
-def test_the_policy_says_how_many_may_look_and_how_much_noise_there_is(worlds, tmp_path, rules, words):
-    world = make(worlds, tmp_path)
-    policy = worlds.changed(world.first.policy, **rules)
+def test_the_policy_says_how_many_may_look_and_how_much_noise_there_is(setups, tmp_path, rules, args):
+    world = make(setups, tmp_path)
+    policy = setups.changed(world.first.policy, **rules)
     policy.save(world.first.files.policy)
     assert Policy.load(world.first.files.policy) == policy
-    with pytest.raises(Refusal, match=words):
+    with pytest.raises(Refusal, match=args):
         world.first.approve(world.agreement)
 
 
-def test_a_policy_without_colluders_covers_one(worlds, world):
-    masked = {"method": "noisy-gradients", "settings": (("step", 0.5),)} | worlds.MASKED
+def test_a_policy_without_colluders_covers_one(setups, world):
+    masked = {"method": "noisy-gradients", "settings": (("step", 0.5),)} | setups.MASKED
     for view in (View.PUBLIC, View.EAVESDROPPER):
         with pytest.raises(Refusal, match="requires colluders to be at least 1, got 0"):
-            worlds.changed(world.first.policy, view=view).check_terms(
-                worlds.changed(world.agreement, **masked, colluders=0)
+            setups.changed(world.first.policy, view=view).check_terms(
+                setups.changed(world.agreement, **masked, colluders=0)
             )
     path = world.first.files.policy
-    worlds.changed(world.first.policy, view=View.AGGREGATE, colluders=0).save(path)
+    setups.changed(world.first.policy, view=View.AGGREGATE, colluders=0).save(path)
     path.write_text("".join(line for line in path.read_text().splitlines(True) if not line.startswith("colluders")))
     assert Policy.load(path).protection.colluders == 1
     assert not set(FULLY_CERTIFIED) & set(SUMMED)
     assert set(SUMMED) == {"noisy-gradients", "fp-coordinator", "consensus-gaussian"}
 
 
-@pytest.mark.parametrize("told", ["", "ab", "zz" * 16, "00" * 17])
-def test_a_fingerprint_that_is_none(world, told):
+@pytest.mark.parametrize("reported", ["", "ab", "zz" * 16, "00" * 17])
+def test_a_fingerprint_that_is_none(world, reported):
     with pytest.raises(InputError, match="32 hex digits"):
-        world.first.confirm_peer("s1", told)
+        world.first.confirm_peer("s1", reported)
 
 
 def test_a_fingerprint_may_be_typed_as_people_do(world):
@@ -227,8 +227,8 @@ def stored_bytes(silo):
     return b"".join(path.read_bytes() for path in sorted(silo.files.directory.glob("*.db*")))
 
 
-def test_a_mask_key_is_erased_when_the_last_answer_is_stored(worlds, tmp_path):
-    world = make(worlds, tmp_path)
+def test_a_mask_key_is_erased_when_the_last_answer_is_stored(setups, tmp_path):
+    world = make(setups, tmp_path)
     coordinator, secrets = world.coordinator(), {}
 
     def fate(carried):
@@ -245,7 +245,7 @@ def test_a_mask_key_is_erased_when_the_last_answer_is_stored(worlds, tmp_path):
     assert world.first.ledger._connection.execute("PRAGMA secure_delete").fetchone() == (1,)  # wherever a page had it
     assert world.first.store.rows("SELECT secret FROM mask") == [(None,)]
     last = coordinator.stored.answers(4)[0]
-    again = worlds.reopened(world)
+    again = setups.reopened(world)
     query = "SELECT reply FROM answer WHERE round = 4"
     assert again.first.store.rows(query) == [(last,)]
     twin = again.coordinator(world.agreement, "twin.db")  # the silos repeat all they have answered
@@ -254,15 +254,15 @@ def test_a_mask_key_is_erased_when_the_last_answer_is_stored(worlds, tmp_path):
     assert again.statement("s0").releases == 4
 
 
-def test_silos_and_coordinator_that_are_started_again_go_on(worlds, tmp_path):
-    calm = make(worlds, tmp_path / "calm", noise=NoiseOrigin.TEST)
+def test_silos_and_coordinator_that_are_started_again_go_on(setups, tmp_path):
+    calm = make(setups, tmp_path / "calm", noise=NoiseOrigin.TEST)
     expected = calm.coordinator()
     calm.drive(expected)
-    world = make(worlds, tmp_path / "w", missing=Missing.STOP, wait_seconds=30.0)
+    world = make(setups, tmp_path / "w", missing=Missing.STOP, wait_seconds=30.0)
     for lost in (2, 2, 2):
         with pytest.raises(FederationStopped, match="No usable answer from s1"):
-            world.drive(world.coordinator(), world.transport(worlds.losing("s1", lost)))
-        world = worlds.reopened(world)
+            world.drive(world.coordinator(), world.transport(setups.losing("s1", lost)))
+        world = setups.reopened(world)
     coordinator = world.coordinator()
     world.drive(coordinator)
     assert coordinator.estimates().tolist() == expected.estimates().tolist()
@@ -273,8 +273,8 @@ def test_silos_and_coordinator_that_are_started_again_go_on(worlds, tmp_path):
 
 
 @pytest.mark.parametrize("is_counted", [False, True])
-def test_a_secure_run_says_who_sees_what(worlds, tmp_path, is_counted):
-    world = make(worlds, tmp_path, noise=NoiseOrigin.SECURE, **(worlds.COUNTED if is_counted else {}))
+def test_a_secure_run_says_who_sees_what(setups, tmp_path, is_counted):
+    world = make(setups, tmp_path, noise=NoiseOrigin.SECURE, **(setups.COUNTED if is_counted else {}))
     coordinator = world.coordinator()
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
@@ -283,11 +283,11 @@ def test_a_secure_run_says_who_sees_what(worlds, tmp_path, is_counted):
         assert "C12" in silo.certificate
         assert silo.epsilon == pytest.approx(1.0, rel=1e-6)
         assert world.statement(silo.name).spent_epsilon == pytest.approx(1.0, rel=1e-6)
-    assert any("at most 1 of the 3 silos look" in words for words in outcome.assumptions)
-    assert not any("trusted" in words for words in outcome.assumptions)
+    assert any("at most 1 of the 3 silos look" in args for args in outcome.assumptions)
+    assert not any("trusted" in args for args in outcome.assumptions)
     release = coordinator.terms.releases(0, 1)[0]
     assert outcome.silos[0].noise_level == release.noise_std
-    model = federation_model(outcome, worlds.SCHEMA)
+    model = federation_model(outcome, setups.SCHEMA)
     assert ReleasedModel.load(model.save(tmp_path / "model.json")) == model
     assert model.guarantee.protection.view.value == "aggregate"
     assert ("messages", "masked, with up to 1 colluding silo") in model.choice.settings
@@ -295,11 +295,11 @@ def test_a_secure_run_says_who_sees_what(worlds, tmp_path, is_counted):
         model.verify(ledger=silo.files.ledger(NoiseOrigin.SECURE))
 
 
-def test_a_ledger_that_counts_against_the_public_takes_masked_sums_too(worlds, tmp_path):
+def test_a_ledger_that_counts_against_the_public_takes_masked_sums_too(setups, tmp_path):
     """What nobody sees, the public does not see either."""
-    world = make(worlds, tmp_path)
+    world = make(setups, tmp_path)
     files = SiloDirectory(tmp_path / "trusting")
-    files.create(worlds.changed(world.first.policy, view=View.PUBLIC), 2.0, 1e-5)
+    files.create(setups.changed(world.first.policy, view=View.PUBLIC), 2.0, 1e-5)
     silo = Silo(files.directory)
     people = (replace(world.agreement.participants[0], key=silo.public_key), *world.agreement.participants[1:])
     terms = replace(world.agreement, participants=people, run="trusting")

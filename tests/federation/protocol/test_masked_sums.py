@@ -10,7 +10,7 @@ from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.masked_sums import TakenSum, read_summand, total_of
 from dpadmm.federation.messages import Answer, Joined, Vector
 from dpadmm.federation.terms import agreed_run
-from dpadmm.noise.masks import sum_words
+from dpadmm.noise.masks import sum_uint64
 from dpadmm.noise.mechanisms import MessageKind
 
 ZERO = np.zeros((2, 3))  # a broadcast of noisy gradients
@@ -22,14 +22,14 @@ def world(masked_world):
     return masked_world
 
 
-def test_a_sum_without_somebody_means_nothing(worlds, world, monkeypatch):
-    bare, roster, terms = worlds.recorded_shares(monkeypatch), world.roster(), agreed_run(world.agreement)
+def test_a_sum_without_somebody_means_nothing(setups, world, monkeypatch):
+    bare, roster, terms = setups.recorded_shares(monkeypatch), world.roster(), agreed_run(world.agreement)
     answers = [world.silos[name].answer(world.ask(1, agent, relay=roster)) for agent, name in enumerate(world.silos)]
     parts = [read_summand(envelope, terms, agent, 1) for agent, envelope in enumerate(answers)]
     assert np.isfinite(total_of(terms, 1, parts)).all()
     with pytest.raises(Refusal, match="2 have answered"):
         total_of(terms, 1, parts[1:])
-    left = sum_words(parts[1:]) - sum_words([bare[agent, 1] for agent in (1, 2)])
+    left = sum_uint64(parts[1:]) - sum_uint64([bare[agent, 1] for agent in (1, 2)])
     assert np.all(np.abs(left.view(np.int64).astype(float)) > 2.0**40)
 
 
@@ -48,18 +48,18 @@ def test_a_replayed_answer_of_another_run_or_round_is_refused(world):
 # --- what the coordinator gets ---------------------------------------------------------------------------------------
 
 
-def answered(world, agent, words, k=1):
+def answered(world, agent, args, k=1):
     """Return words that a registered but malicious silo signs."""
-    made = Answer(world.agreement.digest, agent, k, Vector.of(np.asarray(words, dtype=np.uint64)))
+    made = Answer(world.agreement.digest, agent, k, Vector.of(np.asarray(args, dtype=np.uint64)))
     return world.silos[f"s{agent}"].key.seal(made.encode())
 
 
-def test_words_that_are_no_part_of_the_sum_are_refused(world):
+def test_texts_that_are_no_part_of_the_sum_are_refused(world):
     coordinator, seal = world.join(world.coordinator()), world.silos["s1"].key.seal
     good = answered(world, 1, [1, 2, 3])
     body = json.loads(good[64:])
     values = body["values"]
-    for wrong, words in (
+    for wrong, args in (
         (answered(world, 1, [1, 2]), "s1 sent 2 words, not 3"),
         (answered(world, 1, [1, 2, 3, 4]), "s1 sent 4 words, not 3"),
         (answered(world, 1, []), "s1 sent 0 words, not 3"),
@@ -71,31 +71,31 @@ def test_words_that_are_no_part_of_the_sum_are_refused(world):
         (good[:-5], "signature"),
         (good[:40], "too short to hold a signature"),
     ):
-        with pytest.raises(FederationStopped, match=words):
+        with pytest.raises(FederationStopped, match=args):
             coordinator.accept(world.keys[1], wrong)
     assert coordinator.waiting_for() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
-    ("lie", "words"),
+    ("lie", "args"),
     [
         (lambda parts: [0, 0, 0], "the masks do not match"),  # its masks stay in the others' words
-        (lambda parts: np.zeros(3, dtype=np.uint64) - sum_words(parts) + np.uint64(2**63 - 1), "the sum overflowed"),
-        (lambda parts: np.zeros(3, dtype=np.uint64) - sum_words(parts) + np.uint64(2**53), "norm"),
+        (lambda parts: np.zeros(3, dtype=np.uint64) - sum_uint64(parts) + np.uint64(2**63 - 1), "the sum overflowed"),
+        (lambda parts: np.zeros(3, dtype=np.uint64) - sum_uint64(parts) + np.uint64(2**53), "norm"),
     ],
     ids=["no masks", "wrap-around", "huge"],
 )
-def test_a_sum_that_means_nothing_stops_the_run(world, lie, words):
+def test_a_sum_that_means_nothing_stops_the_run(world, lie, args):
     """Also for whoever opens it again; nothing is broadcast."""
     roster, wire = world.two_rounds()
     coordinator = world.join(world.coordinator())
     for agent in (0, 1):
         coordinator.accept(world.keys[agent], world.silos[f"s{agent}"].answer(world.ask(1, agent, relay=roster)))
-    with pytest.raises(FederationStopped, match=f"{words}.*There is no way to tell"):
+    with pytest.raises(FederationStopped, match=f"{args}.*There is no way to tell"):
         coordinator.accept(world.keys[2], answered(world, 2, lie([wire[0, 1], wire[1, 1]])))
     again = world.coordinator()
     assert again.round == 0
-    with pytest.raises(FederationStopped, match=words):
+    with pytest.raises(FederationStopped, match=args):
         again.waiting_for()
     assert [event for event, _ in again.stored.logged()] == ["refused", "refused"]
 

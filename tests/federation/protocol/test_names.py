@@ -64,9 +64,9 @@ ACCEPTED += [
 ]
 
 
-@pytest.mark.parametrize(("name", "words"), REFUSED.values(), ids=REFUSED)
-def test_names_that_mislead_or_are_no_files_are_refused(name, words):
-    with pytest.raises(InputError, match=words):
+@pytest.mark.parametrize(("name", "args"), REFUSED.values(), ids=REFUSED)
+def test_names_that_mislead_or_are_no_files_are_refused(name, args):
+    with pytest.raises(InputError, match=args):
         check_name("silo", name)
 
 
@@ -75,7 +75,7 @@ def test_names_in_one_script_are_accepted(name):
     check_name("silo", name)
 
 
-def test_names_that_look_the_same_are_told_apart_by_nobody():
+def test_names_that_look_the_same_are_shown_apart_by_nobody():
     check_distinct(["north", "south", "\u043c\u043e\u0441\u043a\u0432\u0430"])
     for other in ("North", "\uff4eorth", "north"):
         with pytest.raises(InputError, match="confused"):

@@ -32,17 +32,17 @@ def change(world, place, *, may_close=False, **rules):
         world.reopen()
 
 
-def test_a_silo_goes_on_with_new_data_under_the_same_key_and_budget(worlds, star):
+def test_a_silo_goes_on_with_new_data_under_the_same_key_and_budget(setups, star):
     star.drive(star.coordinator())
     before, key = star.statement("s0"), star.first.public_key
-    done = change(star, worlds.grown(star))
+    done = change(star, setups.grown(star))
     assert (done.is_new, done.records, done.closed, done.unfit) == (True, 61, (), ())
     assert star.first.records == 61
     assert star.first.public_key == key
     assert (done.statement.version, done.statement.spent_epsilon) == (2, before.spent_epsilon)
     entry = SiloEntry.load(star.first.files.entry)
     assert (entry.records, entry.key) == (61, key)
-    later = worlds.later_terms(star)
+    later = setups.later_terms(star)
     star.approve(later)
     star.drive(star.coordinator(later, "later.db"))
     after = star.statement("s0")
@@ -51,47 +51,47 @@ def test_a_silo_goes_on_with_new_data_under_the_same_key_and_budget(worlds, star
     assert after.spent_epsilon == pytest.approx(compose(both).epsilon(1e-5), rel=1e-9)
 
 
-def test_what_was_spent_on_the_old_table_is_not_there_for_the_new_one(worlds, star):
+def test_what_was_spent_on_the_old_table_is_not_there_for_the_new_one(setups, star):
     star.drive(star.coordinator())
-    change(star, worlds.grown(star))
+    change(star, setups.grown(star))
     with pytest.raises(BudgetError, match=r"epsilon 0\.497846 of 2 is spent"):
-        star.first.approve(worlds.later_terms(star, epsilon=1.99))
+        star.first.approve(setups.later_terms(star, epsilon=1.99))
 
 
-def test_the_old_table_put_back_is_refused_as_such(worlds, star):
-    worlds.answered(star, rounds=3)
+def test_the_old_table_put_back_is_refused_as_such(setups, star):
+    setups.answered(star, rounds=3)
     policy = star.first.files.policy
     before = policy.read_text()
-    change(star, worlds.corrected(star))
+    change(star, setups.corrected(star))
     policy.write_text(before)
-    later = worlds.later_terms(star)
+    later = setups.later_terms(star)
     with pytest.raises(LedgerError, match=r"version 1, not the newest version.*dpadmm silo new-data"):
         star.first.approve(later)
     star.refuses(star.ask(1), "LedgerError", releases=3)
 
 
-def test_a_table_that_was_overwritten_is_taken_in_place(worlds, star):
+def test_a_table_that_was_overwritten_is_taken_in_place(setups, star):
     place = star.place / "s0.csv"
-    shutil.move(worlds.grown(star), place)
+    shutil.move(setups.grown(star), place)
     with pytest.raises(LedgerError, match="dpadmm silo new-data"):
-        star.first.approve(replace(worlds.later_terms(star), run="x"))
+        star.first.approve(replace(setups.later_terms(star), run="x"))
     before = star.first.files.policy.read_text()
     assert change(star, place).records == 61
     assert star.first.files.policy.read_text() == before
-    star.first.approve(worlds.later_terms(star))
+    star.first.approve(setups.later_terms(star))
 
 
-def test_the_same_table_elsewhere_is_no_new_version_and_ends_nothing(worlds, star):
-    worlds.answered(star)
+def test_the_same_table_elsewhere_is_no_new_version_and_ends_nothing(setups, star):
+    setups.answered(star)
     place = star.place / "moved.csv"
     shutil.move(star.place / "s0.csv", place)
     done = change(star, place)
     assert (done.is_new, done.closed, done.statement.version) == (False, (), 1)
-    assert isinstance(star.told("s0", star.ask(2, inbox=np.zeros((2, 3)))), Answer)
+    assert isinstance(star.reply("s0", star.ask(2, inbox=np.zeros((2, 3)))), Answer)
 
 
-def test_the_same_table_read_otherwise_ends_runs_too(worlds, star):
-    worlds.answered(star)
+def test_the_same_table_read_otherwise_ends_runs_too(setups, star):
+    setups.answered(star)
     files = star.first.files
     same = star.place / "s0.csv"
     with pytest.raises(InputError, match=r"Unfinished runs: 'test'"):
@@ -101,22 +101,22 @@ def test_the_same_table_read_otherwise_ends_runs_too(worlds, star):
     assert Policy.load(files.policy).screening == CellRules(missing="fill")
 
 
-def test_runs_under_way_keep_the_data(worlds, star):
+def test_runs_under_way_keep_the_data(setups, star):
     """Nothing has changed after the refusal: not the ledger, not the policy, not the run."""
-    (first,) = worlds.answered(star)
+    (first,) = setups.answered(star)
     head, policy = star.statement("s0").head, star.first.files.policy.read_text()
     with pytest.raises(InputError, match=r"'test'.*once the data have changed.*--abandon"):
-        change(star, worlds.grown(star))
+        change(star, setups.grown(star))
     assert (star.statement("s0").head, star.first.files.policy.read_text()) == (head, policy)
     assert star.first.answer(star.ask(1)) == first
-    assert isinstance(star.told("s0", star.ask(2, inbox=np.zeros((2, 3)))), Answer)
+    assert isinstance(star.reply("s0", star.ask(2, inbox=np.zeros((2, 3)))), Answer)
 
 
 @pytest.mark.parametrize("table", ["grown", "corrected"])
-def test_an_abandoned_run_is_never_answered_again(star, worlds, table):
+def test_an_abandoned_run_is_never_answered_again(star, setups, table):
     """Neither a round that was answered, nor the next, nor by joining again; not after going back to the old table."""
-    worlds.answered(star)
-    done = change(star, getattr(worlds, table)(star), may_close=True)
+    setups.answered(star)
+    done = change(star, getattr(setups, table)(star), may_close=True)
     assert done.closed == ("test",)
     assert star.first.store.rows("SELECT state FROM answer") == [(None,)]
     for _ in range(2):
@@ -131,35 +131,35 @@ def test_an_abandoned_run_is_never_answered_again(star, worlds, table):
     assert "closed: run 'test'" in " ".join(f"{each.event}: {each.detail}" for each in star.first.store.log())
 
 
-def test_a_run_that_was_approved_but_not_joined_goes_on_if_its_terms_fit(worlds, star):
+def test_a_run_that_was_approved_but_not_joined_goes_on_if_its_terms_fit(setups, star):
     """Corrected cells leave the number as it is; with another number the owner is told which terms are void."""
-    assert change(star, worlds.corrected(star)).unfit == ()
-    assert isinstance(star.told("s0", star.invite()), Joined)
-    done = change(star, worlds.grown(star), may_close=True)
+    assert change(star, setups.corrected(star)).unfit == ()
+    assert isinstance(star.reply("s0", star.invite()), Joined)
+    done = change(star, setups.grown(star), may_close=True)
     assert (done.closed, done.unfit) == (("test",), ())
     other = replace(star.agreement, run="other")
     star.first.store.approve(other)
-    assert change(star, worlds.corrected(star), may_close=True).unfit == ()
-    assert change(star, worlds.grown(star)).unfit == ("other",)
+    assert change(star, setups.corrected(star), may_close=True).unfit == ()
+    assert change(star, setups.grown(star)).unfit == ("other",)
     star.refuses(star.invite(other), "which is not the number it holds")
 
 
-def test_the_keys_of_masks_are_erased_with_an_abandoned_run(worlds, masked_world):
+def test_the_keys_of_masks_are_erased_with_an_abandoned_run(setups, masked_world):
     world = masked_world
     world.roster()
     query = "SELECT secret IS NULL FROM mask"
     assert world.first.store.rows(query) == [(0,)]
-    change(world, worlds.corrected(world), may_close=True)
+    change(world, setups.corrected(world), may_close=True)
     assert world.first.store.rows(query) == [(1,)]
 
 
-def test_a_secret_number_is_not_told(worlds, tmp_path):
+def test_a_secret_number_is_not_shown(setups, tmp_path):
     relation = {"policy": {"relation": NeighbouringRelation.ADD_OR_REMOVE, "methods": ("noisy-gradients",)}}
-    world = worlds.masked(tmp_path, relation=NeighbouringRelation.ADD_OR_REMOVE, nominal=50, **relation)
-    done = change(world, worlds.grown(world, rows=7))
+    world = setups.masked(tmp_path, relation=NeighbouringRelation.ADD_OR_REMOVE, nominal=50, **relation)
+    done = change(world, setups.grown(world, rows=7))
     assert (done.records, done.unfit) == (None, ())
     assert SiloEntry.load(world.first.files.entry).records is None
-    assert isinstance(world.told("s0", world.invite()), Joined)
+    assert isinstance(world.reply("s0", world.invite()), Joined)
 
 
 def test_a_table_that_does_not_fit_the_schema_changes_nothing(star):
@@ -172,13 +172,13 @@ def test_a_table_that_does_not_fit_the_schema_changes_nothing(star):
     assert star.statement("s0").head == head
 
 
-def test_a_report_says_which_version_the_ledger_is_about_now(star, worlds):
+def test_a_report_says_which_version_the_ledger_is_about_now(star, setups):
     coordinator = star.coordinator()
     star.drive(coordinator)
-    model = federation_model(outcome_of(coordinator), worlds.SCHEMA)
+    model = federation_model(outcome_of(coordinator), setups.SCHEMA)
     ledger = star.first.files.ledger(NoiseOrigin.SECURE)
     assert "data" not in facts_of(model.report(spending=model.spending_now(ledger)))
-    change(star, worlds.grown(star))
+    change(star, setups.grown(star))
     spending = model.spending_now(ledger)
     assert (spending.data_version, spending.data_since) == (2, star.statement("s0").version_since)
     assert facts_of(model.report(spending=spending))["data"][0].startswith("version 2")

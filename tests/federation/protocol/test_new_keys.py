@@ -30,7 +30,7 @@ def rotate(world, *, may_close=False, is_old_kept=True):
         world.reopen()
 
 
-def test_a_silo_gets_another_key_and_keeps_all_else(worlds, star):
+def test_a_silo_gets_another_key_and_keeps_all_else(setups, star):
     star.drive(star.coordinator())
     before, old = star.statement("s0"), star.first.public_key
     files = star.first.files
@@ -44,7 +44,7 @@ def test_a_silo_gets_another_key_and_keeps_all_else(worlds, star):
     assert SiloEntry.load(files.entry) == star.first.entry()
     assert SiloEntry.load(files.entry).key == done.key.public
     assert (star.statement("s0"), files.policy.read_bytes()) == (before, policy)
-    later = worlds.later_terms(star)
+    later = setups.later_terms(star)
     star.approve(later)
     star.drive(star.coordinator(later, "later.db"))
     assert star.statement("s0").releases == 6
@@ -68,8 +68,8 @@ def test_an_old_key_is_destroyed_on_demand(star):
     assert not [each for each in star.first.files.directory.iterdir() if secret in each.read_bytes()]
 
 
-def test_runs_under_way_keep_the_key(worlds, star):
-    worlds.answered(star)
+def test_runs_under_way_keep_the_key(setups, star):
+    setups.answered(star)
     old = star.first.public_key
     with pytest.raises(InputError, match="once the identity key has changed"):
         rotate(star)
@@ -86,10 +86,10 @@ def test_terms_with_the_old_key_cannot_be_joined_and_cost_nothing_any_more(star)
     assert open_runs(star.first) == []
 
 
-def test_other_owners_must_confirm_the_new_fingerprint(worlds, masked_world):
+def test_other_owners_must_confirm_the_new_fingerprint(setups, masked_world):
     world = masked_world
     rotate(world)
-    later = worlds.later_terms(world)
+    later = setups.later_terms(world)
     with pytest.raises(Refusal, match="identity keys of s0 are not confirmed"):
         world.silos["s1"].approve(later)
     world.silos["s1"].confirm_peer("s0", fingerprint(world.first.public_key))
@@ -118,10 +118,10 @@ def backup_of(world, name="backup"):
     return place
 
 
-def test_a_copy_from_before_the_change_of_the_key_is_nobody_under_new_terms(worlds, star):
+def test_a_copy_from_before_the_change_of_the_key_is_nobody_under_new_terms(setups, star):
     backup = backup_of(star)
     rotate(star)
-    later = worlds.later_terms(star)
+    later = setups.later_terms(star)
     star.approve(later)
     new, coordinator = star.first.public_key, star.coordinator(later, "later.db")
     old = put_back(star, backup)
@@ -152,7 +152,7 @@ def test_files_from_before_the_change_of_the_key_beside_the_new_one_are_refused(
     assert not keys.next_place(star.first.files.key).exists()
 
 
-def test_a_copy_from_before_under_old_terms_is_told_of_what_was_seen_under_the_old_key(star):
+def test_a_copy_from_before_under_old_terms_is_shown_of_what_was_seen_under_the_old_key(star):
     """As without a change of the key: here of two rounds of the very run."""
     backup = backup_of(star)
     everyone = list(star.silos)
@@ -160,32 +160,32 @@ def test_a_copy_from_before_under_old_terms_is_told_of_what_was_seen_under_the_o
         star.silos[name].answer(star.invite())
     for k in (1, 2, 3):
         for agent, name in enumerate(everyone):
-            star.told(name, star.ask(k, agent, inbox=None if k == 1 else np.zeros((2, 3))))
+            star.reply(name, star.ask(k, agent, inbox=None if k == 1 else np.zeros((2, 3))))
     rotate(star)
     old = put_back(star, backup)
     old.answer(star.invite())
     question = old.answer(star.ask(1))
     confirm = messages.ConfirmPeers(star.agreement.digest, 1, (question,))
-    confirmation = star.told("s1", star.key.seal(confirm.encode())).relay
+    confirmation = star.reply("s1", star.key.seal(confirm.encode())).relay
     handed = star.key.seal(messages.Confirmations(star.agreement.digest, 0, confirmation).encode())
     assert isinstance(messages.read(old.answer(handed)[64:]), Refused)
     assert "its own files know of none" in old.store.log()[-1].detail
 
 
-def test_a_copy_from_before_under_old_open_terms_is_not_told_of_runs_under_the_new_key(worlds, star):
+def test_a_copy_from_before_under_old_open_terms_is_not_shown_of_runs_under_the_new_key(setups, star):
     """Documented as unprotected: nobody can know that the two keys are one silo's. So old terms must be finished."""
     other = replace(star.agreement, run="other")
     star.approve(other)
     backup = backup_of(star)
     rotate(star)
-    later = worlds.later_terms(star)
+    later = setups.later_terms(star)
     star.approve(later)
     star.drive(star.coordinator(later, "later.db"))
     old = put_back(star, backup)
     for name in ("s0", "s1"):
         star.silos[name].answer(star.invite(other))
     question = old.answer(star.ask(1, agreement=other))
-    confirmation = star.told("s1", star.key.seal(messages.ConfirmPeers(other.digest, 1, (question,)).encode())).relay
+    confirmation = star.reply("s1", star.key.seal(messages.ConfirmPeers(other.digest, 1, (question,)).encode())).relay
     handed = star.key.seal(messages.Confirmations(other.digest, 0, confirmation).encode())
     assert isinstance(messages.read(old.answer(handed)[64:]), messages.Confirmed)
 

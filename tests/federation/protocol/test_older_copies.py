@@ -32,9 +32,9 @@ FILE = ("silo.db", "silo.db-journal", "silo.db.key")
 
 
 @pytest.fixture
-def world(worlds, tmp_path):
+def world(setups, tmp_path):
     """Three silos on a star with secure noise, which have approved their terms."""
-    made = worlds.make(tmp_path / "world", "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE, rounds=3, edges=())
+    made = setups.make(tmp_path / "world", "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE, rounds=3, edges=())
     yield made
     for silo in made.silos.values():
         silo.close()
@@ -88,36 +88,36 @@ def put_back(backup, directory, names) -> None:
             shutil.copy2(backup / name, directory / name)
 
 
-def ask_two_rounds(world, worlds):
+def ask_two_rounds(world, setups):
     """Let the first silo answer two rounds; return what it was asked and what it has answered."""
     world.first.answer(world.invite())
     asked = [world.ask(1), world.ask(2, inbox=np.zeros((2, 3)))]
     return asked, [world.first.answer(each) for each in asked]
 
 
-def test_a_file_put_back_at_any_point_never_leads_to_a_second_draw(worlds, world, tmp_path, draws):
+def test_a_file_put_back_at_any_point_never_leads_to_a_second_draw(setups, world, tmp_path, draws):
     """Beside the anchor, which is newer; among the points are those within the one transaction of a round."""
     directory = world.first.files.directory
     with snapshots(directory, tmp_path) as taken:
-        asked, answers = ask_two_rounds(world, worlds)
+        asked, answers = ask_two_rounds(world, setups)
     assert all(isinstance(messages.read(each[64:]), Answer) for each in answers)
     world.first.close()
     shutil.copytree(directory, tmp_path / "newest")
     before, refused = len(draws), 0
-    assert len(taken) == 10
+    assert len(taken) == 2 * 3  # joining and two rounds, one transaction each
     for backup in taken:
         shutil.rmtree(directory)
         shutil.copytree(tmp_path / "newest", directory)
         put_back(backup, directory, FILE)
         try:
-            silo = worlds.alone(directory)
+            silo = setups.alone(directory)
         except LedgerError:
             refused += 1
             continue
         for envelope, answer in zip(asked, answers, strict=True):
-            told = silo.answer(envelope)
-            assert told == answer or isinstance(messages.read(told[64:]), Refused)
-            refused += told != answer
+            reported = silo.answer(envelope)
+            assert reported == answer or isinstance(messages.read(reported[64:]), Refused)
+            refused += reported != answer
         silo.close()
     assert len(draws) == before
     assert refused > len(taken) // 2
@@ -141,7 +141,7 @@ def driven(world, name, rounds=None):
     return transport
 
 
-def test_the_last_round_alone_is_not_seen_by_others(worlds, world, tmp_path, draws):
+def test_the_last_round_alone_is_not_seen_by_others(setups, world, tmp_path, draws):
     """Documented as unprotected: nobody was asked for anything after it. An honest coordinator has its answer."""
     directory = world.first.files.directory
     for silo in world.silos.values():
@@ -158,7 +158,7 @@ def test_the_last_round_alone_is_not_seen_by_others(worlds, world, tmp_path, dra
     assert len(draws) == before + 1
 
 
-def test_a_new_process_asks_the_others_once_for_each_run(worlds, world):
+def test_a_new_process_asks_the_others_once_for_each_run(setups, world):
     for silo in world.silos.values():
         silo.close()
     carried = driven(world, "run.db").carried
@@ -184,7 +184,7 @@ def confirmations(world, asked, names=("s1", "s2")):
     for name in names:
         agent = world.agreement.agent(name)
         request = world.key.seal(ConfirmPeers(world.agreement.digest, agent, (asked,)).encode())
-        found += world.told(name, request).relay
+        found += world.reply(name, request).relay
     return tuple(found)
 
 
@@ -194,41 +194,41 @@ def handed(world, silo, relay, key=None):
     return messages.read(silo.answer((key or world.key).seal(request.encode()))[64:])
 
 
-def test_one_honest_voucher_more_than_may_collude_is_enough(world, confirmation_request):
+def test_one_honest_confirmation_more_than_may_collude_is_enough(world, confirmation_request):
     silo, asked = confirmation_request
     assert isinstance(handed(world, silo, confirmations(world, asked, ["s1"])), Confirmed)
     assert isinstance(messages.read(silo.answer(world.ask(1))[64:]), Answer)
 
 
-def test_vouchers_that_do_not_count(worlds, world, confirmation_request, draws):
+def test_confirmations_that_do_not_count(setups, world, confirmation_request, draws):
     """Of nobody, of other questions, of other processes: the same question comes back. Forged ones are refused."""
     silo, asked = confirmation_request
     right = confirmations(world, asked, ["s1"])[0]
-    told = messages.read(right[64:])
+    reported = messages.read(right[64:])
     stranger = SigningKey.create(world.place / "stranger.key")
     for useless in (
         (),
-        (world.silos["s0"].key.seal(replace(told, agent=0).encode()),),  # its own
-        (world.silos["s1"].key.seal(replace(told, nonce="0" * 32).encode()),),  # of another process
-        (world.silos["s1"].key.seal(replace(told, about=2).encode()),),
+        (world.silos["s0"].key.seal(replace(reported, agent=0).encode()),),  # its own
+        (world.silos["s1"].key.seal(replace(reported, nonce="0" * 32).encode()),),  # of another process
+        (world.silos["s1"].key.seal(replace(reported, about=2).encode()),),
     ):
         assert handed(world, silo, useless) == messages.read(asked[64:])
-    for forged, words in (
-        (stranger.seal(told.encode()), "signature"),
-        (world.silos["s2"].key.seal(told.encode()), "signature"),
-        (world.silos["s1"].key.seal(replace(told, digest="0" * 64).encode()), "about these terms"),
-        (world.silos["s1"].key.seal(replace(told, agent=7).encode()), "about these terms"),
+    for forged, command in (
+        (stranger.seal(reported.encode()), "signature"),
+        (world.silos["s2"].key.seal(reported.encode()), "signature"),
+        (world.silos["s1"].key.seal(replace(reported, digest="0" * 64).encode()), "about these terms"),
+        (world.silos["s1"].key.seal(replace(reported, agent=7).encode()), "about these terms"),
         (asked, "about these terms"),
     ):
-        assert words in handed(world, silo, [forged]).reason, words
+        assert command in handed(world, silo, [forged]).reason, command
     assert "signature" in handed(world, silo, [right], stranger).reason  # not from the coordinator
     assert isinstance(messages.read(silo.answer(world.ask(1))[64:]), ConfirmationRequest)
     assert not draws
     assert isinstance(handed(world, silo, [right]), Confirmed)
 
 
-def test_more_silos_must_vouch_where_more_may_collude(worlds, tmp_path):
-    world = worlds.masked(tmp_path, sizes=(20, 20, 20, 20), colluders=2)
+def test_more_silos_must_confirm_where_more_may_collude(setups, tmp_path):
+    world = setups.masked(tmp_path, sizes=(20, 20, 20, 20), colluders=2)
     roster, silo = world.roster(), Silo(world.first.files.directory)
     asked = silo.answer(world.ask(1, relay=roster))
     two = confirmations(world, asked)
@@ -245,39 +245,39 @@ def test_one_silo_that_has_seen_more_outweighs_all_others(world, confirmation_re
     assert "its own files know of none" in world.first.store.log()[-1].detail
 
 
-def test_who_is_asked_to_vouch_checks_who_asks(world, confirmation_request):
+def test_who_is_asked_to_confirm_checks_who_asks(world, confirmation_request):
     _, asked = confirmation_request
     digest = world.agreement.digest
     stranger = SigningKey.create(world.place / "stranger.key")
-    for request, key, words in (
+    for request, key, command in (
         (ConfirmPeers(digest, 1, (asked,)), stranger, "signature"),
         (ConfirmPeers(digest, 2, (asked,)), world.key, "this is silo 1"),
         (ConfirmPeers(digest, 1, (world.key.seal(asked[64:]),)), world.key, "signature"),
         (ConfirmPeers("0" * 64, 1, (asked,)), world.key, "has not joined"),
     ):
-        answer = world.told("s1", key.seal(request.encode()))
-        assert words in answer.reason
+        answer = world.reply("s1", key.seal(request.encode()))
+        assert command in answer.reason
 
 
-def test_what_a_silo_has_seen_of_another(worlds, tmp_path):
+def test_what_a_silo_has_seen_of_another(setups, tmp_path):
     fixed = {"edges": (), "settings": {"gamma": 1.0}}
-    star = agreed_run(worlds.make(tmp_path / "star", rounds=5, method="fp-federated", **fixed).agreement)
+    star = agreed_run(setups.make(tmp_path / "star", rounds=5, method="fp-federated", **fixed).agreement)
     assert [seen_of(star, 0, last) for last in (None, 1, 2, 5)] == [0, 0, 2, 5]
-    counted = agreed_run(worlds.make(tmp_path / "counted", rounds=5, **worlds.COUNTED).agreement)
+    counted = agreed_run(setups.make(tmp_path / "counted", rounds=5, **setups.COUNTED).agreement)
     assert [seen_of(counted, 0, last) for last in (None, 0, 1, 2)] == [0, 0, 1, 2]
-    walk = agreed_run(worlds.make(tmp_path / "walk", rounds=9, method="fp-walk", **fixed).agreement)
+    walk = agreed_run(setups.make(tmp_path / "walk", rounds=9, method="fp-walk", **fixed).agreement)
     (visited,) = {walk.asked(9)[0]}
     own = [k for k in range(1, 9) if visited in walk.asked(k)]
     assert seen_of(walk, visited, 9) == (own[-1] + 1 if own else 0)
 
 
-def test_a_voucher_says_no_more_than_it_has_to(world, confirmation_request):
+def test_a_confirmation_says_no_more_than_it_has_to(world, confirmation_request):
     _, asked = confirmation_request
-    told = messages.read(confirmations(world, asked, ["s1"])[0][64:])
-    assert told == Confirmation(world.agreement.digest, 1, 0, messages.read(asked[64:]).nonce, {})
+    reported = messages.read(confirmations(world, asked, ["s1"])[0][64:])
+    assert reported == Confirmation(world.agreement.digest, 1, 0, messages.read(asked[64:]).nonce, {})
 
 
-def test_a_directory_that_has_forgotten_another_run_is_refused_too(worlds, world, tmp_path, draws):
+def test_a_directory_that_has_forgotten_another_run_is_refused_too(setups, world, tmp_path, draws):
     """All silos have finished one run; one is put back from before it, with its ledger, and asked for the next."""
     directory = world.first.files.directory
     for silo in world.silos.values():
@@ -286,7 +286,7 @@ def test_a_directory_that_has_forgotten_another_run_is_refused_too(worlds, world
     driven(world, "run.db")
     shutil.rmtree(directory)
     shutil.copytree(tmp_path / "backup", directory)
-    again = replace(worlds.reopened(world), agreement=replace(world.agreement, run="another"))
+    again = replace(setups.reopened(world), agreement=replace(world.agreement, run="another"))
     again.approve(again.agreement)
     for silo in again.silos.values():
         silo.close()

@@ -31,12 +31,12 @@ def test_without_the_extra_there_is_a_clear_error(tmp_path):
 
 
 @pytest.mark.parametrize("noise", list(NoiseOrigin))
-def test_the_model_says_what_it_cost_every_silo(worlds, tmp_path, noise):
-    world = worlds.make(tmp_path, noise=noise)
+def test_the_model_says_what_it_cost_every_silo(setups, tmp_path, noise):
+    world = setups.make(tmp_path, noise=noise)
     coordinator = world.coordinator()
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
-    model = federation_model(outcome, worlds.SCHEMA)
+    model = federation_model(outcome, setups.SCHEMA)
     facts = facts_of(model.report(name="model.json"))
     for silo, fact, cost in zip(outcome.silos, model.silos, facts["cost"], strict=True):
         assert asdict(silo) == {"name": fact.name, "records": fact.records} | asdict(fact.cost)
@@ -50,7 +50,7 @@ def test_the_model_says_what_it_cost_every_silo(worlds, tmp_path, noise):
     unsaved = facts_of(model.report())["command"]  # there is no file to name, and none that the reader could verify
     assert unsaved[1:] == [f"dpadmm ledger show SILO/{ledger}"]
     assert "no-ledger" not in facts
-    rehearsed = facts_of(federation_model(outcome, worlds.SCHEMA, DataLocation.ONE_PLACE).report())
+    rehearsed = facts_of(federation_model(outcome, setups.SCHEMA, DataLocation.ONE_PLACE).report())
     assert rehearsed["location"] != facts["location"]
     assert len(rehearsed["command"]) == 1
     assert model.guarantee.is_private_release == (noise is NoiseOrigin.SECURE)
@@ -58,14 +58,14 @@ def test_the_model_says_what_it_cost_every_silo(worlds, tmp_path, noise):
     assert ("digest of the terms", world.agreement.digest) in model.choice.settings
 
 
-def test_a_federations_model_is_a_model_like_any_other(worlds, tmp_path):
-    world = worlds.make(tmp_path, noise=NoiseOrigin.SECURE)
+def test_a_federations_model_is_a_model_like_any_other(setups, tmp_path):
+    world = setups.make(tmp_path, noise=NoiseOrigin.SECURE)
     coordinator = world.coordinator()
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
-    model = federation_model(outcome, worlds.SCHEMA)
+    model = federation_model(outcome, setups.SCHEMA)
     rows = pd.DataFrame(np.random.default_rng(3).uniform(-4, 4, (20, 3)), columns=["a", "b", "c"])
-    scores = encode_table(worlds.SCHEMA, rows, is_labelled=False).features @ outcome.tail_average
+    scores = encode_table(setups.SCHEMA, rows, is_labelled=False).features @ outcome.tail_average
     for name in ("model.json", "model.npz"):
         again = ReleasedModel.load(model.save(tmp_path / name))
         assert again == model
@@ -87,19 +87,19 @@ def test_a_federations_model_is_a_model_like_any_other(worlds, tmp_path):
         other.verify(digest=model.digest)
 
 
-def test_a_schema_that_the_silos_have_not_approved_is_refused(worlds, tmp_path):
-    world = worlds.make(tmp_path)
+def test_a_schema_that_the_silos_have_not_approved_is_refused(setups, tmp_path):
+    world = setups.make(tmp_path)
     coordinator = world.coordinator()
     world.drive(coordinator)
-    wider = replace(worlds.SCHEMA, columns=(replace(worlds.SCHEMA.columns[0], upper=4.0), *worlds.SCHEMA.columns[1:]))
+    wider = replace(setups.SCHEMA, columns=(replace(setups.SCHEMA.columns[0], upper=4.0), *setups.SCHEMA.columns[1:]))
     with pytest.raises(InputError, match="not the schema that the silos approved"):
         federation_model(outcome_of(coordinator), wider)
 
 
-def test_names_cannot_break_the_page(worlds, tmp_path):
-    world = worlds.make(tmp_path, run="a&lt;b&amp;'c'")
+def test_names_cannot_break_the_page(setups, tmp_path):
+    world = setups.make(tmp_path, run="a&lt;b&amp;'c'")
     coordinator = world.coordinator()
     world.drive(coordinator)
-    page = federation_model(outcome_of(coordinator), worlds.SCHEMA).report()
+    page = federation_model(outcome_of(coordinator), setups.SCHEMA).report()
     assert "a&amp;lt;b&amp;amp;" in page
     assert "a&lt;b" not in page

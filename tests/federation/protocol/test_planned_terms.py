@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.builders import with_rounds
+from tests.setups import with_rounds
 
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.spec import TrainingSpec
@@ -53,9 +53,9 @@ def terms_of(made, **choices):
 
 
 @pytest.fixture
-def three_classes(worlds, monkeypatch):
+def three_classes(setups, monkeypatch):
     """Worlds whose label is one of three classes."""
-    usual = worlds.tables
+    usual = setups.tables
 
     def tables(sizes):
         made = usual(sizes)
@@ -64,10 +64,10 @@ def three_classes(worlds, monkeypatch):
             for name, table in made.items()
         }
 
-    monkeypatch.setattr(worlds, "tables", tables)
+    monkeypatch.setattr(setups, "tables", tables)
     label = ClassLabel("y", ("low", "mid", "high"))
-    monkeypatch.setattr(worlds, "SCHEMA", replace(worlds.SCHEMA, label=label))
-    return worlds
+    monkeypatch.setattr(setups, "SCHEMA", replace(setups.SCHEMA, label=label))
+    return setups
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_terms_that_softmax_does_not_fit(change, match):
         ("fp-coordinator", {"protection": MASKED, "regulariser": ElasticNet(l1=0.001)}),
     ],
 )
-def test_planned_terms_give_the_plans_epsilon_and_the_model_of_the_local_engine(worlds, tmp_path, method, facts):
+def test_planned_terms_give_the_plans_epsilon_and_the_model_of_the_local_engine(setups, tmp_path, method, facts):
     is_masked = facts.get("protection") is MASKED
-    world = worlds.make(tmp_path, method, approves=False, **(worlds.MASKED if is_masked else {}))
+    world = setups.make(tmp_path, method, approves=False, **(setups.MASKED if is_masked else {}))
     made, known = planned(method, **facts), world.agreement
     people = (known.participants, known.coordinator, known.schema)
     terms = federation_terms(made, "planned", *people, noise=NoiseOrigin.TEST, seed=5)
@@ -139,7 +139,7 @@ def test_planned_terms_give_the_plans_epsilon_and_the_model_of_the_local_engine(
     coordinator = world.coordinator(terms)
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
-    here = run_plan(made, worlds.stacked(world.silos.values()), SimulatedSampler(seed=5), progress=False)
+    here = run_plan(made, setups.stacked(world.silos.values()), SimulatedSampler(seed=5), progress=False)
     # Terms keep 1e-11 of a pure budget back, for sums that are rounded up.
     np.testing.assert_allclose(outcome.tail_average, here.model, rtol=0, atol=1e-12 if terms.delta else 1e-9)
     said = made.spec.account().curve.epsilon(terms.delta)
@@ -167,12 +167,12 @@ COUNTED = {
         ("fp-federated", {"profile": ProfileRule(is_wanted=False)}),
     ],
 )
-def test_planned_terms_encode_as_the_plan_does(worlds, tmp_path, method, facts):
+def test_planned_terms_encode_as_the_plan_does(setups, tmp_path, method, facts):
     """Round 0 included: the same counts, the same encoding, the same model, the same epsilon."""
     is_masked = facts.get("protection") is MASKED
-    terms = worlds.MASKED if is_masked else {}
-    world = worlds.make(tmp_path, method, approves=False, budget=(30.0, 1e-5), **terms)
-    columns = worlds.SCHEMA.columns
+    terms = setups.MASKED if is_masked else {}
+    world = setups.make(tmp_path, method, approves=False, budget=(30.0, 1e-5), **terms)
+    columns = setups.SCHEMA.columns
     form = ProfileForm(columns)
     made, known = planned(method, **(COUNTED | {"table": TableShape.of(form)} | facts)), world.agreement
     terms = federation_terms(
@@ -186,16 +186,16 @@ def test_planned_terms_encode_as_the_plan_does(worlds, tmp_path, method, facts):
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
     records = [silo._records() for silo in world.silos.values()]
-    rows = Dataset(worlds.SCHEMA, [r.cells for r in records])
+    rows = Dataset(setups.SCHEMA, [r.cells for r in records])
     here = run_plan(made, rows, SimulatedSampler(seed=5), progress=False)
-    model = federation_model(outcome, worlds.SCHEMA)
+    model = federation_model(outcome, setups.SCHEMA)
     assert outcome.rounds == len(outcome.estimates) == 6
     # A share is known from the epsilon it buys to 1e-12; the noise on counts, and all that follows, as well.
     np.testing.assert_allclose(outcome.tail_average, here.model, rtol=0, atol=1e-9)
     np.testing.assert_allclose(model.encoding.centre, here.encoding.centre, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(model.encoding.radius, here.encoding.radius, rtol=1e-9)
     assert (outcome.counts is not None) == (model.profile is not None) == (here.profile is not None) == has_profile
-    public = worlds.SCHEMA.encoding(terms.clip_radius)
+    public = setups.SCHEMA.encoding(terms.clip_radius)
     assert (model.encoding == public) == (not has_profile)
     if has_profile:
         for ours, theirs in zip(model.profile.columns, here.profile.columns, strict=True):

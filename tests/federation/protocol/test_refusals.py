@@ -54,12 +54,12 @@ class Asked:
 
 
 @pytest.fixture(scope="module")
-def asked(worlds, template, tmp_path_factory):
+def asked(setups, template, tmp_path_factory):
     """A copy of the template in which all silos have answered round 1; nothing that is refused changes it."""
-    world = worlds.copied(template, tmp_path_factory.mktemp("refusals"))
+    world = setups.copied(template, tmp_path_factory.mktemp("refusals"))
     world.roster()
     yield Asked(world, [silo.answer(world.ask(1, agent)) for agent, silo in enumerate(world.silos.values())])
-    worlds.closed(world)
+    setups.closed(world)
 
 
 def flip(envelope):
@@ -131,7 +131,7 @@ REFUSALS = {
     "one answer too many": (lambda a: a.ask(2, *a.first[1:]), "1 neighbours; 2"),
     "a broadcast on a graph": (lambda a: a.ask(inbox=np.ones((1, 3))), "relayed messages"),
     **{f"terms {each}": (lambda a, each=each: a.world.invite(a.terms(**each)), "not been approved") for each in TERMS},
-    **{f"vector {v}": (lambda a, v=v: a.ask(2, a.forge(1, v)), words) for v, words in VECTORS},
+    **{f"vector {v}": (lambda a, v=v: a.ask(2, a.forge(1, v)), args) for v, args in VECTORS},
     **{f"malformed {each}": (lambda a, each=each: a.mangle(each), "") for each in MALFORMED},
     **{f"garbage {each[-9:]!r} {len(each)}": (lambda a, each=each: each, "") for each in GARBAGE},
 }
@@ -140,26 +140,26 @@ REFUSALS = {
 
 @pytest.mark.parametrize("wrong", REFUSALS)
 def test_refused_and_nothing_spent(asked, wrong):
-    request, words = REFUSALS[wrong]
-    asked.world.refuses(request(asked), words, releases=1)
+    request, args = REFUSALS[wrong]
+    asked.world.refuses(request(asked), args, releases=1)
     if wrong.startswith("malformed"):
         assert "MessageError" in asked.world.first.store.log()[-1].detail
 
 
-def test_after_all_refusals_the_right_request_is_answered(worlds, template, tmp_path):
-    made = worlds.copied(template, tmp_path)
+def test_after_all_refusals_the_right_request_is_answered(setups, template, tmp_path):
+    made = setups.copied(template, tmp_path)
     made.roster()
     asked = Asked(made, [silo.answer(made.ask(1, agent)) for agent, silo in enumerate(made.silos.values())])
-    for request, words in REFUSALS.values():
-        made.refuses(request(asked), words, releases=1)
-    assert isinstance(made.told("s0", asked.ask()), Answer)
-    worlds.closed(made)
+    for request, args in REFUSALS.values():
+        made.refuses(request(asked), args, releases=1)
+    assert isinstance(made.reply("s0", asked.ask()), Answer)
+    setups.closed(made)
 
 
-@pytest.mark.parametrize(("vector", "words"), VECTORS)
-def test_bad_vectors_stop_the_coordinator(asked, tmp_path, vector, words):
+@pytest.mark.parametrize(("vector", "args"), VECTORS)
+def test_bad_vectors_stop_the_coordinator(asked, tmp_path, vector, args):
     coordinator = asked.world.join(asked.world.coordinator(name=f"{tmp_path.name}.db"))
-    with pytest.raises(FederationStopped, match=words):
+    with pytest.raises(FederationStopped, match=args):
         coordinator.accept(asked.world.keys[1], asked.forge(1, vector))
     assert coordinator.stored.logged()[-1][0] == "refused"
     assert coordinator.round == 0
@@ -167,13 +167,13 @@ def test_bad_vectors_stop_the_coordinator(asked, tmp_path, vector, words):
 
 
 @pytest.mark.parametrize("vector", [[[np.nan, 0, 0]] * 2, [[1e9, 0, 0]] * 2, [[1.0, 2.0]] * 2, [[1.0, 2.0, 3.0]]])
-def test_bad_vectors_from_the_coordinator(worlds, star, vector):
-    worlds.answered(star)
+def test_bad_vectors_from_the_coordinator(setups, star, vector):
+    setups.answered(star)
     star.refuses(star.ask(2, inbox=vector), "", releases=1)
 
 
-def test_no_rounds_beyond_the_last(worlds, star):
-    worlds.answered(star, 3)
+def test_no_rounds_beyond_the_last(setups, star):
+    setups.answered(star, 3)
     star.refuses(star.ask(4, inbox=np.zeros((2, 3))), "all rounds are answered", releases=3)
 
 
@@ -181,8 +181,8 @@ def test_no_rounds_beyond_the_last(worlds, star):
 
 
 @pytest.fixture
-def unapproved(worlds, tmp_path):
-    return worlds.make(tmp_path, approves=False)
+def unapproved(setups, tmp_path):
+    return setups.make(tmp_path, approves=False)
 
 
 def test_more_records_than_there_are_would_mean_less_noise(unapproved):
@@ -202,7 +202,7 @@ def test_a_schema_of_the_same_shape_is_another_schema(unapproved):
 
 
 @pytest.mark.parametrize(
-    ("rules", "words"),
+    ("rules", "args"),
     [
         ({"methods": ("fp-walk",)}, "does not allow the method"),
         ({"least_noise": 1e6}, "times the sensitivity"),
@@ -211,13 +211,13 @@ def test_a_schema_of_the_same_shape_is_another_schema(unapproved):
         ({"silos_per_person": 2}, "silos_per_person to be at least 2"),
     ],
 )
-def test_the_policy_is_enforced_even_against_approved_terms(world, worlds, rules, words):
+def test_the_policy_is_enforced_even_against_approved_terms(world, setups, rules, args):
     """The owner tightens the rules after approving."""
     silo = world.first
-    worlds.changed(silo.policy, **rules).save(silo.files.policy)
+    setups.changed(silo.policy, **rules).save(silo.files.policy)
     world.silos["s0"] = Silo(silo.files.directory)
-    world.refuses(world.invite(), words)
-    with pytest.raises(Refusal, match=words):
+    world.refuses(world.invite(), args)
+    with pytest.raises(Refusal, match=args):
         world.first.approve(world.agreement)
 
 
@@ -229,18 +229,18 @@ def test_the_quietest_release_must_have_the_noise_that_the_policy_wants(world):
         rules.check_releases([loud.scale_noise(10.0), loud.scale_noise(0.5), loud])
 
 
-def test_bare_messages_need_trust(worlds, tmp_path):
+def test_bare_messages_need_trust(setups, tmp_path):
     policy = {"view": View.EAVESDROPPER}
-    world = worlds.make(tmp_path, "fp-coordinator", {"gamma": 1.0}, policy=policy, approves=False)
+    world = setups.make(tmp_path, "fp-coordinator", {"gamma": 1.0}, policy=policy, approves=False)
     with pytest.raises(Refusal, match="messages without noise to the coordinator"):
         world.first.approve(world.agreement)
 
 
 @pytest.mark.parametrize("mine", NoiseOrigin)
-def test_test_noise_is_not_for_a_real_silo_nor_the_other_way_round(worlds, tmp_path, mine):
+def test_test_noise_is_not_for_a_real_silo_nor_the_other_way_round(setups, tmp_path, mine):
     """Neither by the terms nor by the owner's rules, once the silo is made."""
     (theirs,) = set(NoiseOrigin) - {mine}
-    world = worlds.make(tmp_path, noise=mine)
+    world = setups.make(tmp_path, noise=mine)
     with pytest.raises(Refusal, match=f"works with {mine.value} noise only"):
         world.first.approve(replace(world.agreement, noise=theirs))
     replace(world.first.policy, noise=theirs).save(world.first.files.policy)
@@ -251,12 +251,12 @@ def test_a_run_that_does_not_fit_the_budget_is_refused_before_it_starts(world):
     """A budget that was cut after the terms were approved."""
     world.first.ledger.set_budget(Budget(epsilon=0.9, delta=1e-5), reason="test")
     world.refuses(world.invite(), "budget of this silo")
-    assert "0.9" not in world.told("s0", world.invite()).reason  # what the budget is stays in the silo
+    assert "0.9" not in world.reply("s0", world.invite()).reason  # what the budget is stays in the silo
 
 
-def test_the_budget_holds_over_several_runs(worlds, tmp_path):
+def test_the_budget_holds_over_several_runs(setups, tmp_path):
     """Both are approved while there is room for either: approval reserves nothing."""
-    world = worlds.make(tmp_path, budget=(1.2, 1e-5))
+    world = setups.make(tmp_path, budget=(1.2, 1e-5))
     again = replace(world.agreement, run="second")
     world.approve(again)
     world.drive(world.coordinator())
@@ -264,8 +264,8 @@ def test_the_budget_holds_over_several_runs(worlds, tmp_path):
 
 
 @pytest.mark.parametrize("spent", [0, 4])
-def test_terms_above_what_is_left_are_not_approved(worlds, tmp_path, spent):
-    world = worlds.make(tmp_path, budget=(1.2, 1e-5) if spent else (0.9, 1e-5), approves=bool(spent))
+def test_terms_above_what_is_left_are_not_approved(setups, tmp_path, spent):
+    world = setups.make(tmp_path, budget=(1.2, 1e-5) if spent else (0.9, 1e-5), approves=bool(spent))
     if spent:
         world.drive(world.coordinator())
     again = replace(world.agreement, run="second")
@@ -321,10 +321,10 @@ def test_changed_data_are_refused_even_for_an_answered_round(world):
     table = world.place / "s0.csv"
     was = table.read_text()
     table.write_text(was.replace(was.splitlines()[1], was.splitlines()[2], 1))  # one record replaced
-    refused_now = world.told("s0", world.ask(1))
+    refused_now = world.reply("s0", world.ask(1))
     assert isinstance(refused_now, Refused)
     assert "other data" in world.first.store.log()[-1].detail
-    assert isinstance(world.told("s0", world.ask(2, relay=[envelopes[1]])), Refused)
+    assert isinstance(world.reply("s0", world.ask(2, relay=[envelopes[1]])), Refused)
     table.write_text(was)
     assert world.first.answer(world.ask(1)) == envelopes[0]
     assert world.statement("s0").releases == 1
@@ -333,12 +333,12 @@ def test_changed_data_are_refused_even_for_an_answered_round(world):
 def test_reasons_tell_nothing_about_records(world):
     world.roster()
     (world.place / "s0.csv").write_text("a,b,c,y\n1,2,3,secret\n")
-    answer = world.told("s0", world.ask(1))
+    answer = world.reply("s0", world.ask(1))
     assert isinstance(answer, Refused)
     assert "secret" not in answer.reason
     assert "log" in answer.reason
     (world.place / "s0.csv").unlink()
-    assert isinstance(world.told("s0", world.ask(1)), Refused)
+    assert isinstance(world.reply("s0", world.ask(1)), Refused)
 
 
 # --- agreements and policies as files --------------------------------------------------------------------------------
@@ -375,7 +375,7 @@ def test_terms_have_one_canonical_form(world):
 def test_unusable_terms(world, change):
     with pytest.raises(InputError):
         Agreement.from_json(json.dumps(json.loads(world.agreement.as_json()) | change))
-    assert isinstance(world.told("s0", world.forged(encode(world.agreement) | change)), Refused)
+    assert isinstance(world.reply("s0", world.forged(encode(world.agreement) | change)), Refused)
 
 
 def test_policies_survive_the_file(world, tmp_path):
@@ -397,7 +397,7 @@ def test_terms_without_end_that_nobody_approved_fill_no_memory(world):
         assert len(world.first._awaited) <= MOST_AWAITED
 
 
-def test_a_refusing_silo_stops_the_federation_with_its_reason(world, worlds):
+def test_a_refusing_silo_stops_the_federation_with_its_reason(world, setups):
     rules = world.first.policy
     replace(rules, methods=("fp-walk",)).save(world.first.files.policy)
     with pytest.raises(FederationStopped, match="s0 refuses: s0 does not allow the method 'p-admm'"):

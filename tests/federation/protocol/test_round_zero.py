@@ -35,22 +35,22 @@ BARE = {"method": "fp-coordinator", "settings": {"gamma": 1.0}}
 STAR = {"method": "fp-federated", "settings": {"gamma": 1.0}}
 
 
-def make(worlds, place, **terms):
+def make(setups, place, **terms):
     """Return three silos, all joined to each other, that count their columns first."""
-    return worlds.make(place, **({"edges": COMPLETE} | counting(worlds, terms)))
+    return setups.make(place, **({"edges": COMPLETE} | counting(setups, terms)))
 
 
-def counting(worlds, change):
+def counting(setups, change):
     """Return terms with a round 0, and these changes of them or of what is counted."""
     own = {name: change[name] for name in change.keys() & {"share", "n_numeric", "n_categorical", "size"}}
     others = {name: value for name, value in change.items() if name not in own}
-    return worlds.COUNTED | {"profile": replace(worlds.COUNTED["profile"], **own)} | others
+    return setups.COUNTED | {"profile": replace(setups.COUNTED["profile"], **own)} | others
 
 
 def joined(world):
     """Let all silos join."""
     for silo in world.silos.values():
-        assert isinstance(world.told(silo.policy.name, world.invite()), Joined)
+        assert isinstance(world.reply(silo.policy.name, world.invite()), Joined)
     return world
 
 
@@ -82,7 +82,7 @@ def draws_of(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "command"),
     [
         ({"clip_radius": 0.0}, "needs a clip_radius above 0"),
         ({"clip_radius": -0.5}, "clip_radius"),
@@ -92,13 +92,13 @@ def draws_of(monkeypatch):
         ({"size": 5}, "needs the n_numeric"),
     ],
 )
-def test_terms_about_columns_that_contradict_themselves(worlds, world, change, words):
-    with pytest.raises(InputError, match=words):
-        replace(world.agreement, **counting(worlds, change))
+def test_terms_about_columns_that_contradict_themselves(setups, world, change, command):
+    with pytest.raises(InputError, match=command):
+        replace(world.agreement, **counting(setups, change))
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "command"),
     [
         ({"method": "dvp", "delta": 0.0}, "plain Gaussian noise"),
         ({"method": "consensus", "settings": (("rho", 0.3),), "delta": 0.0, "edges": ()}, "plain Gaussian noise"),
@@ -113,20 +113,20 @@ def test_terms_about_columns_that_contradict_themselves(worlds, world, change, w
         ({"size": 2**21}, "fit into a message"),
     ],
 )
-def test_methods_that_cannot_share_their_budget_with_round_zero(worlds, world, change, words):
-    with pytest.raises(InputError, match=words):
-        agreed_run(replace(world.agreement, **counting(worlds, change)))
+def test_methods_that_cannot_share_their_budget_with_round_zero(setups, world, change, command):
+    with pytest.raises(InputError, match=command):
+        agreed_run(replace(world.agreement, **counting(setups, change)))
 
 
-def test_terms_with_and_without_round_zero_have_different_digests(worlds, world):
-    plain, counted_terms = world.agreement, replace(world.agreement, **worlds.COUNTED)
+def test_terms_with_and_without_round_zero_have_different_digests(setups, world):
+    plain, counted_terms = world.agreement, replace(world.agreement, **setups.COUNTED)
     assert Agreement.from_json(counted_terms.as_json()) == counted_terms
     assert len({plain.digest, counted_terms.digest, replace(plain, clip_radius=0.6).digest}) == 3
 
 
 @pytest.mark.parametrize(("kind", "share"), [({}, 0.2), (STAR, 0.01), (BARE, 0.5)])
-def test_round_zero_is_paid_for_from_the_same_epsilon(worlds, tmp_path, kind, share):
-    terms = agreed_run(make(worlds, tmp_path, **kind, share=share).agreement)
+def test_round_zero_is_paid_for_from_the_same_epsilon(setups, tmp_path, kind, share):
+    terms = agreed_run(make(setups, tmp_path, **kind, share=share).agreement)
     assert terms.epsilon(0, -1) == 0
     assert terms.releases(0, 0)[0].certificate.theorem == "C11"
     assert 0 < terms.epsilon(0, 0) < terms.epsilon(0, 1) < terms.epsilon(0, 4)
@@ -136,9 +136,9 @@ def test_round_zero_is_paid_for_from_the_same_epsilon(worlds, tmp_path, kind, sh
 
 
 @pytest.mark.parametrize("change", [{"n_numeric": 2}, {"size": 62}, {"n_categorical": 1}])
-def test_other_columns_than_the_schemas_are_refused(worlds, tmp_path, change):
+def test_other_columns_than_the_schemas_are_refused(setups, tmp_path, change):
     """Fewer columns would mean less noise."""
-    world = make(worlds, tmp_path, approves=False, **change)
+    world = make(setups, tmp_path, approves=False, **change)
     with pytest.raises(Refusal, match="count different columns"):
         world.first.approve(world.agreement)
 
@@ -146,16 +146,16 @@ def test_other_columns_than_the_schemas_are_refused(worlds, tmp_path, change):
 # --- the owner's rules -----------------------------------------------------------------------------------------------
 
 
-def test_bare_counts_need_trust(worlds, tmp_path):
-    world = make(worlds, tmp_path, **BARE)
+def test_bare_counts_need_trust(setups, tmp_path):
+    world = make(setups, tmp_path, **BARE)
     joined(world)
-    worlds.changed(world.first.policy, view=View.EAVESDROPPER).save(world.first.files.policy)
+    setups.changed(world.first.policy, view=View.EAVESDROPPER).save(world.first.files.policy)
     world.refuses(world.ask(0), "does not trust", releases=0)
 
 
-def test_the_least_noise_holds_for_counts(worlds, tmp_path):
+def test_the_least_noise_holds_for_counts(setups, tmp_path):
     """A large share: the counts are the release with the least noise."""
-    world = make(worlds, tmp_path, share=0.99)
+    world = make(setups, tmp_path, share=0.99)
     ratios = [release.noise_ratio for release in agreed_run(world.agreement).all_releases(0)]
     assert ratios[0] == min(ratios) < ratios[1]
     joined(world)
@@ -164,8 +164,8 @@ def test_the_least_noise_holds_for_counts(worlds, tmp_path):
     world.refuses(world.ask(0), "times the sensitivity", releases=0)
 
 
-def test_a_run_whose_round_zero_does_not_fit_the_budget_does_not_start(worlds, tmp_path):
-    world = make(worlds, tmp_path)
+def test_a_run_whose_round_zero_does_not_fit_the_budget_does_not_start(setups, tmp_path):
+    world = make(setups, tmp_path)
     world.first.ledger.set_budget(Budget(epsilon=0.99, delta=1e-5), reason="test")
     world.refuses(world.invite(), "budget of this silo", releases=0)
     with pytest.raises(BudgetError, match=r"0\.99 is left"):
@@ -176,8 +176,8 @@ def test_a_run_whose_round_zero_does_not_fit_the_budget_does_not_start(worlds, t
 
 
 @pytest.mark.parametrize("kind", [{}, STAR, BARE], ids=["graph", "star", "bare"])
-def test_round_zero_comes_first_and_is_answered_once(worlds, tmp_path, kind):
-    world = joined(make(worlds, tmp_path, **kind))
+def test_round_zero_comes_first_and_is_answered_once(setups, tmp_path, kind):
+    world = joined(make(setups, tmp_path, **kind))
     world.refuses(world.ask(1), "round 0 is due", releases=0)
     world.refuses(world.ask(0, inbox=np.ones((1, 3))), "request must be empty", releases=0)
     world.refuses(world.ask(0, relay=[b"x" * 100]), "request must be empty", releases=0)
@@ -185,31 +185,31 @@ def test_round_zero_comes_first_and_is_answered_once(worlds, tmp_path, kind):
     assert isinstance(messages.read(first[64:]), Answer)
     assert world.first.answer(world.ask(0)) == first
     world.refuses(world.ask(0, inbox=np.zeros((0, 4))), "already answered, to a different request", releases=1)
-    world = worlds.reopened(world)
+    world = setups.reopened(world)
     assert world.first.answer(world.ask(0)) == first
     assert world.statement("s0").releases == 1
 
 
-def test_a_repeated_request_draws_no_fresh_noise(worlds, tmp_path, monkeypatch):
-    world = joined(make(worlds, tmp_path, noise=NoiseOrigin.SECURE))
+def test_a_repeated_request_draws_no_fresh_noise(setups, tmp_path, monkeypatch):
+    world = joined(make(setups, tmp_path, noise=NoiseOrigin.SECURE))
     draws = draws_of(monkeypatch)
     assert len({world.first.answer(world.ask(0)) for _ in range(3)}) == 1
     assert len(draws) == 1
 
 
-def test_counts_that_cannot_be_released_end_the_run(worlds, tmp_path, monkeypatch):
-    world = joined(make(worlds, tmp_path, noise=NoiseOrigin.SECURE, largest=1e-9, sizes=(2, 2, 2)))
+def test_counts_that_cannot_be_released_end_the_run(setups, tmp_path, monkeypatch):
+    world = joined(make(setups, tmp_path, noise=NoiseOrigin.SECURE, largest=1e-9, sizes=(2, 2, 2)))
     draws = draws_of(monkeypatch)
     answers = {world.first.answer(world.ask(0)) for _ in range(3)}
     assert isinstance(messages.read(answers.pop()[64:]), Refused)
     assert not answers
     assert len(draws) == 1
-    assert "has ended" in world.told("s0", world.ask(1)).reason
+    assert "has ended" in world.reply("s0", world.ask(1)).reason
     assert world.statement("s0").releases == 1
 
 
-def test_a_failing_machine_does_not_end_round_zero(worlds, tmp_path, monkeypatch):
-    world = joined(make(worlds, tmp_path))
+def test_a_failing_machine_does_not_end_round_zero(setups, tmp_path, monkeypatch):
+    world = joined(make(setups, tmp_path))
 
     def full(*_):
         raise OSError("no space left")
@@ -218,13 +218,13 @@ def test_a_failing_machine_does_not_end_round_zero(worlds, tmp_path, monkeypatch
         patch.setattr(Silo, "_compute", full)
         with pytest.raises(OSError, match="no space"):
             world.first.answer(world.ask(0))
-    assert isinstance(worlds.reopened(world).told("s0", world.ask(0)), Answer)
+    assert isinstance(setups.reopened(world).reply("s0", world.ask(0)), Answer)
     assert world.statement("s0").releases == 1
 
 
-def test_only_noisy_counts_leave(worlds, tmp_path):
+def test_only_noisy_counts_leave(setups, tmp_path):
     """On the grid of the exact sampler, and far from the bare counts."""
-    world = make(worlds, tmp_path, noise=NoiseOrigin.SECURE)
+    world = make(setups, tmp_path, noise=NoiseOrigin.SECURE)
     terms = agreed_run(world.agreement)
     for agent, envelope in enumerate(counted(world)):
         release = terms.releases(agent, 0)[0]
@@ -237,8 +237,8 @@ def test_only_noisy_counts_leave(worlds, tmp_path):
 # --- counts that come back -------------------------------------------------------------------------------------------
 
 
-def test_the_relay_cannot_change_leave_out_or_invent_counts(worlds, tmp_path):
-    world = make(worlds, tmp_path)
+def test_the_relay_cannot_change_leave_out_or_invent_counts(setups, tmp_path):
+    world = make(setups, tmp_path)
     answers = counted(world)
     size = world.agreement.n_counts
     world.refuses(world.ask(1), "counts of 0 were relayed", releases=1)
@@ -248,58 +248,58 @@ def test_the_relay_cannot_change_leave_out_or_invent_counts(worlds, tmp_path):
     world.refuses(world.ask(1, relay=answers, inbox=np.ones((1, size))), "relayed messages", releases=1)
     changed = bytearray(answers[1])
     changed[-20] ^= 1
-    assert isinstance(world.told("s0", world.ask(1, relay=[answers[0], bytes(changed), answers[2]])), Refused)
-    for wrong, words in (
+    assert isinstance(world.reply("s0", world.ask(1, relay=[answers[0], bytes(changed), answers[2]])), Refused)
+    for wrong, command in (
         (np.full(size, np.nan), "not finite"),
         (np.full(size, 1e9), "norm"),
         (np.zeros(size + 1), "shape"),
         (np.zeros(3), "shape"),
     ):
-        world.refuses(world.ask(1, relay=[answers[0], forged(world, 1, wrong), answers[2]]), words, releases=1)
-    assert isinstance(world.told("s0", world.ask(1, relay=answers)), Answer)
+        world.refuses(world.ask(1, relay=[answers[0], forged(world, 1, wrong), answers[2]]), command, releases=1)
+    assert isinstance(world.reply("s0", world.ask(1, relay=answers)), Answer)
 
 
 @pytest.mark.parametrize(
-    ("vector", "words"),
+    ("vector", "command"),
     [((np.nan,) * 96, "not finite"), ((1e9,) * 96, "norm"), ((1.0,) * 95, "shape"), ((1.0,) * 3, "shape")],
 )
-def test_bad_counts_from_the_coordinator(worlds, tmp_path, vector, words):
-    world = make(worlds, tmp_path, **BARE)
+def test_bad_counts_from_the_coordinator(setups, tmp_path, vector, command):
+    world = make(setups, tmp_path, **BARE)
     counted(world)
     assert world.agreement.n_counts == 96
-    world.refuses(world.ask(1, inbox=[vector]), words, releases=1)
+    world.refuses(world.ask(1, inbox=[vector]), command, releases=1)
     world.refuses(world.ask(1), "counts have shape", releases=1)
     world.refuses(world.ask(1, inbox=np.ones((1, 96)), relay=[b"x" * 100]), "no relayed messages", releases=1)
-    assert isinstance(world.told("s0", world.ask(1, inbox=np.ones((1, 96)))), Answer)
+    assert isinstance(world.reply("s0", world.ask(1, inbox=np.ones((1, 96)))), Answer)
 
 
-def test_counts_once_taken_stay(worlds, tmp_path):
+def test_counts_once_taken_stay(setups, tmp_path):
     """Other counts in round 2, or in another request for round 1, are refused, also after a restart."""
-    world = make(worlds, tmp_path, **BARE)
+    world = make(setups, tmp_path, **BARE)
     counted(world)
     first = world.first.answer(world.ask(1, inbox=np.full((1, 96), 5.0)))
     world.refuses(world.ask(1, inbox=np.full((1, 96), 6.0)), "already answered, to a different request", releases=2)
     world.refuses(world.ask(2, inbox=np.full((1, 96), 6.0)), "not (1, 3)", releases=2)
-    world = worlds.reopened(world)
+    world = setups.reopened(world)
     assert world.first.answer(world.ask(1, inbox=np.full((1, 96), 5.0))) == first
     state = world.first.store.last(world.agreement.digest)[1]
     np.testing.assert_array_equal(state[0], 5.0)
-    assert isinstance(world.told("s0", world.ask(2, inbox=np.zeros((1, 3)))), Answer)
+    assert isinstance(world.reply("s0", world.ask(2, inbox=np.zeros((1, 3)))), Answer)
     np.testing.assert_array_equal(world.first.store.last(world.agreement.digest)[1][0], 5.0)
 
 
-def test_counts_of_a_step_that_was_never_stored_are_not_used_later(worlds, tmp_path, monkeypatch):
+def test_counts_of_a_step_that_was_never_stored_are_not_used_later(setups, tmp_path, monkeypatch):
     """The machine fails after rows were encoded by the first counts; the answer that leaves goes by the second."""
     answers = {}
     for place, has_failed in (("calm", False), ("failing", True)):
-        world = make(worlds, tmp_path / place, **BARE)
+        world = make(setups, tmp_path / place, **BARE)
         counted(world)
         if has_failed:
             with monkeypatch.context() as patch:
                 patch.setattr(SiloStore, "add_answer", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
                 with pytest.raises(OSError, match="no space"):
                     world.first.answer(world.ask(1, inbox=np.linspace(0, 90, 96)[None]))
-        answers[place] = world.told("s0", world.ask(1, inbox=np.linspace(90, 0, 96)[None])).values.array
+        answers[place] = world.reply("s0", world.ask(1, inbox=np.linspace(90, 0, 96)[None])).values.array
     np.testing.assert_array_equal(answers["calm"], answers["failing"])
 
 
@@ -307,17 +307,17 @@ def test_counts_of_a_step_that_was_never_stored_are_not_used_later(worlds, tmp_p
     ("method", "settings"),
     [("p-admm", {"eta": 0.05}), ("consensus-gaussian", {"rho": 0.3}), ("fp-walk", {"gamma": 1.0})],
 )
-def test_every_kind_of_method_trains_by_the_counts(worlds, tmp_path, method, settings):
-    world = make(worlds, tmp_path, method=method, settings=settings, epsilon=20.0, budget=(20.0, 1e-5))
+def test_every_kind_of_method_trains_by_the_counts(setups, tmp_path, method, settings):
+    world = make(setups, tmp_path, method=method, settings=settings, epsilon=20.0, budget=(20.0, 1e-5))
     coordinator = world.coordinator()
     world.drive(coordinator)
-    assert encoding_of(coordinator.terms, worlds.SCHEMA, coordinator.counts()) != worlds.SCHEMA.encoding(0.6)
+    assert encoding_of(coordinator.terms, setups.SCHEMA, coordinator.counts()) != setups.SCHEMA.encoding(0.6)
     check_model(world, coordinator)
 
 
-def test_a_silo_first_asked_in_a_later_round_gets_the_counts_then(worlds, tmp_path):
+def test_a_silo_first_asked_in_a_later_round_gets_the_counts_then(setups, tmp_path):
     settings = {"gamma": 1.0, "sampled": 1}
-    world = make(worlds, tmp_path, method="fp-federated", settings=settings, rounds=6)
+    world = make(setups, tmp_path, method="fp-federated", settings=settings, rounds=6)
     terms = agreed_run(world.agreement)
     assert {terms.first_training(agent) for agent in range(3)} != {1}
     coordinator = world.coordinator()
@@ -341,8 +341,8 @@ def check_model(world, coordinator):
 # --- the coordinator -------------------------------------------------------------------------------------------------
 
 
-def test_progress_shows_round_zero(worlds, tmp_path):
-    world = make(worlds, tmp_path)
+def test_progress_shows_round_zero(setups, tmp_path):
+    world = make(setups, tmp_path)
     coordinator, terms = world.coordinator(), agreed_run(world.agreement)
     world.join(coordinator)
     assert coordinator.progress().round == -1
@@ -358,8 +358,8 @@ def test_progress_shows_round_zero(worlds, tmp_path):
     assert world.coordinator().counts().tolist() == coordinator.counts().tolist()  # another process
 
 
-def test_the_coordinator_refuses_bad_counts(worlds, tmp_path):
-    world = make(worlds, tmp_path)
+def test_the_coordinator_refuses_bad_counts(setups, tmp_path):
+    world = make(setups, tmp_path)
     coordinator = world.join(world.coordinator())
     for wrong in (np.zeros(3), np.full(96, np.inf), np.full(96, 1e9)):
         with pytest.raises(FederationStopped, match="round 0 is unusable"):
@@ -367,15 +367,15 @@ def test_the_coordinator_refuses_bad_counts(worlds, tmp_path):
     assert coordinator.round == -1
 
 
-def test_the_model_carries_what_round_zero_has_shown(worlds, tmp_path):
-    world = make(worlds, tmp_path, noise=NoiseOrigin.SECURE)
+def test_the_model_carries_what_round_zero_has_shown(setups, tmp_path):
+    world = make(setups, tmp_path, noise=NoiseOrigin.SECURE)
     coordinator = world.coordinator()
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
-    model = federation_model(outcome, worlds.SCHEMA)
-    assert model.profile == released_profile(coordinator.terms, worlds.SCHEMA, coordinator.counts())
+    model = federation_model(outcome, setups.SCHEMA)
+    assert model.profile == released_profile(coordinator.terms, setups.SCHEMA, coordinator.counts())
     assert model.profile.records == 150
-    assert model.encoding == encoding_of(coordinator.terms, worlds.SCHEMA, coordinator.counts())
+    assert model.encoding == encoding_of(coordinator.terms, setups.SCHEMA, coordinator.counts())
     assert "C11" in model.silos[0].cost.certificate
     assert model.silos[0].cost.releases == 5
     assert model.choice.rounds == 4
@@ -392,18 +392,18 @@ def test_the_model_carries_what_round_zero_has_shown(worlds, tmp_path):
 # --- somebody is missing ---------------------------------------------------------------------------------------------
 
 
-def test_the_rule_stop_in_round_zero(worlds, tmp_path):
-    world = make(worlds, tmp_path, missing=Missing.STOP, wait_seconds=30.0)
+def test_the_rule_stop_in_round_zero(setups, tmp_path):
+    world = make(setups, tmp_path, missing=Missing.STOP, wait_seconds=30.0)
     coordinator = world.coordinator()
     with pytest.raises(FederationStopped, match="No usable answer from s1 in round 0"):
-        world.drive(coordinator, world.transport(worlds.losing("s1", 1)))
-    again = worlds.reopened(world)
+        world.drive(coordinator, world.transport(setups.losing("s1", 1)))
+    again = setups.reopened(world)
     coordinator = again.coordinator()
     again.drive(coordinator)
     assert coordinator.is_done
     assert again.statement("s0").releases == 5
 
 
-def test_what_silo_show_prints_is_what_terms_need(worlds):
-    made = counted_columns(worlds.SCHEMA, 0.2)
+def test_what_silo_show_prints_is_what_terms_need(setups):
+    made = counted_columns(setups.SCHEMA, 0.2)
     assert (made.n_numeric, made.n_categorical, made.size) == (3, 0, 96)

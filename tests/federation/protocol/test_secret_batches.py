@@ -21,13 +21,13 @@ def seeds(monkeypatch):
     return found
 
 
-def test_batches_of_a_release_come_from_each_silos_own_secret(worlds, tmp_path, seeds):
+def test_batches_of_a_release_come_from_each_silos_own_secret(setups, tmp_path, seeds):
     """Of 128 bits: whoever can try all seeds knows the batches, and sampling then hides nobody."""
     kind = {"noise": NoiseOrigin.SECURE, "rounds": 2, "edges": (), "sizes": (12, 10)}
-    world = worlds.make(tmp_path, "ps-admm", SETTINGS, **kind)
+    world = setups.make(tmp_path, "ps-admm", SETTINGS, **kind)
     world.drive(world.coordinator())
     assert len(seeds) > len(set(seeds)) == len(world.silos)
     assert all(seed.bit_length() > 64 for seed in seeds)
     kept = {silo.store.joined(world.agreement.digest)[1] for silo in world.silos.values()}
     assert set(seeds) == kept
-    worlds.closed(world)
+    setups.closed(world)

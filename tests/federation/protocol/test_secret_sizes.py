@@ -33,7 +33,7 @@ SIZES = (67, 0, 53)  # true ones
 NOMINAL = 45  # of each silo
 
 
-def make(worlds, place, sizes=SIZES, **terms):
+def make(setups, place, sizes=SIZES, **terms):
     """Return a federation whose terms give every silo the same nominal number of records."""
     sums = {
         "method": "noisy-gradients",
@@ -42,7 +42,7 @@ def make(worlds, place, sizes=SIZES, **terms):
         "relation": NeighbouringRelation.ADD_OR_REMOVE,
     }
     rules = {"relation": NeighbouringRelation.ADD_OR_REMOVE, "view": View.PUBLIC}
-    return worlds.make(place, sizes=sizes, nominal=NOMINAL, policy=rules, **(sums | terms))
+    return setups.make(place, sizes=sizes, nominal=NOMINAL, policy=rules, **(sums | terms))
 
 
 def stacked(world, encoding):
@@ -53,32 +53,32 @@ def stacked(world, encoding):
 
 
 @pytest.mark.parametrize("is_counted", [False, True])
-def test_an_empty_silo_takes_part_and_the_model_is_that_of_the_local_engine(worlds, tmp_path, is_counted):
-    world = make(worlds, tmp_path, **(worlds.COUNTED if is_counted else {}))
+def test_an_empty_silo_takes_part_and_the_model_is_that_of_the_local_engine(setups, tmp_path, is_counted):
+    world = make(setups, tmp_path, **(setups.COUNTED if is_counted else {}))
     coordinator = world.coordinator()
     world.drive(coordinator)
     outcome, terms = outcome_of(coordinator), agreed_run(world.agreement)
     assert outcome.rounds == 4
-    encoding = encoding_of(terms, worlds.SCHEMA, outcome.counts)
+    encoding = encoding_of(terms, setups.SCHEMA, outcome.counts)
     risk = EmpiricalRisk(stacked(world, encoding), Logistic(), world.agreement.mu)
     noise = PlannedNoise(terms.plan, SimulatedSampler(seed=5))
     engine = LocalEngine(tolerance=world.agreement.tolerance, progress=False)
     run = engine.run(terms.algorithm, replace(terms.problem, functions=risk), Stopping(rounds=4), None, noise)
     np.testing.assert_allclose(outcome.estimate, run.estimate[:, 0], rtol=0, atol=1e-12)
     if is_counted:
-        profile = released_profile(terms, worlds.SCHEMA, outcome.counts)
+        profile = released_profile(terms, setups.SCHEMA, outcome.counts)
         assert (profile.is_nominal, profile.records) == (True, 3 * NOMINAL)
 
 
-def test_what_is_told_does_not_depend_on_the_sizes(worlds, tmp_path):
+def test_what_is_shown_does_not_depend_on_the_sizes(setups, tmp_path):
     """Outcomes, model files, ledgers and silos' logs: no true size, and the same words whatever they are."""
-    told = []
+    reported = []
     for i, sizes in enumerate((SIZES, (59, 71, 0))):
-        world = make(worlds, tmp_path / str(i), sizes, noise=NoiseOrigin.SECURE, **worlds.COUNTED)
+        world = make(setups, tmp_path / str(i), sizes, noise=NoiseOrigin.SECURE, **setups.COUNTED)
         coordinator = world.coordinator()
         world.drive(coordinator)
         outcome = outcome_of(coordinator)
-        model = federation_model(outcome, worlds.SCHEMA)
+        model = federation_model(outcome, setups.SCHEMA)
         statements = [str(world.statement(name)).split("Head")[0] for name in world.silos]
         logs = [
             [(entry.event, entry.detail.replace(world.agreement.digest, "")) for entry in silo.store.log()]
@@ -90,47 +90,49 @@ def test_what_is_told_does_not_depend_on_the_sizes(worlds, tmp_path):
             assert not any(re.search(rf"(?<![\w.]){n}(?![\w.])", str(text)) for n in (*sizes[:2], sum(sizes)) if n)
         assert model.guarantee.protection.relation.value == "add-or-remove"
         assert "nominally 135" in model.statement
-        told.append((model.statement, statements, outcome.silos, str(logs).replace(world.agreement.digest[:16], "")))
-    assert told[0] == told[1]
+        reported.append(
+            (model.statement, statements, outcome.silos, str(logs).replace(world.agreement.digest[:16], ""))
+        )
+    assert reported[0] == reported[1]
 
 
-def test_a_silos_entry_tells_its_size_only_where_that_is_public(worlds, tmp_path):
-    assert make(worlds, tmp_path / "secret", approves=False).first.entry().records is None
-    public = worlds.make(tmp_path / "public", approves=False)
+def test_a_silos_entry_tells_its_size_only_where_that_is_public(setups, tmp_path):
+    assert make(setups, tmp_path / "secret", approves=False).first.entry().records is None
+    public = setups.make(tmp_path / "public", approves=False)
     assert public.first.entry().records == public.first.records
 
 
-def test_no_silo_refuses_by_its_size_and_all_refuse_the_other_relation(worlds, tmp_path):
-    world = make(worlds, tmp_path, approves=False)
+def test_no_silo_refuses_by_its_size_and_all_refuse_the_other_relation(setups, tmp_path):
+    world = make(setups, tmp_path, approves=False)
     for records in (1, 40, 66, 67, 68, 10**6):
         people = tuple(replace(each, records=records) for each in world.agreement.participants)
         world.approve(replace(world.agreement, run=f"of {records}", participants=people))
     with pytest.raises(Refusal, match="add-or-remove neighbours only"):
-        world.first.approve(worlds.changed(world.agreement, relation=NeighbouringRelation.REPLACE_ONE))
+        world.first.approve(setups.changed(world.agreement, relation=NeighbouringRelation.REPLACE_ONE))
 
 
-def test_a_silo_for_replaced_records_refuses_terms_for_added_ones(worlds, tmp_path):
-    world = worlds.make(tmp_path, "noisy-gradients", {"step": 0.5}, edges=(), policy={"view": View.PUBLIC})
+def test_a_silo_for_replaced_records_refuses_terms_for_added_ones(setups, tmp_path):
+    world = setups.make(tmp_path, "noisy-gradients", {"step": 0.5}, edges=(), policy={"view": View.PUBLIC})
     with pytest.raises(Refusal, match="replace-one neighbours only"):
-        world.first.approve(worlds.changed(world.agreement, relation=NeighbouringRelation.ADD_OR_REMOVE))
+        world.first.approve(setups.changed(world.agreement, relation=NeighbouringRelation.ADD_OR_REMOVE))
 
 
-def test_other_methods_and_relations_are_refused(worlds, tmp_path):
-    terms = make(worlds, tmp_path, approves=False).agreement
+def test_other_methods_and_relations_are_refused(setups, tmp_path):
+    terms = make(setups, tmp_path, approves=False).agreement
     with pytest.raises(InputError, match="fp-coordinator is not certified for add-or-remove"):
         agreed_run(replace(terms, method="fp-coordinator", settings=(("gamma", 1.0),)))
 
 
-def test_the_certificate_is_half_of_that_for_replaced_records(worlds, tmp_path):
-    terms = make(worlds, tmp_path, approves=False).agreement
-    both = terms, worlds.changed(terms, relation=NeighbouringRelation.REPLACE_ONE)
+def test_the_certificate_is_half_of_that_for_replaced_records(setups, tmp_path):
+    terms = make(setups, tmp_path, approves=False).agreement
+    both = terms, setups.changed(terms, relation=NeighbouringRelation.REPLACE_ONE)
     added, replaced = (next(iter(agreed_run(each).plan)).certificate for each in both)
     assert added.bound == pytest.approx(replaced.bound / 2, rel=1e-6)
     assert (added.protection.relation, added.protection.view) == (NeighbouringRelation.ADD_OR_REMOVE, View.PUBLIC)
 
 
-def test_the_relation_of_terms_is_read_back(worlds, tmp_path):
-    terms = make(worlds, tmp_path, approves=False).agreement
+def test_the_relation_of_terms_is_read_back(setups, tmp_path):
+    terms = make(setups, tmp_path, approves=False).agreement
     write_federation(tmp_path / "f.toml", terms)
     assert read_federation(tmp_path / "f.toml") == Agreement.from_json(terms.as_json()) == terms
     assert Policy.load(tmp_path / "s0" / "policy.toml").protection.relation is NeighbouringRelation.ADD_OR_REMOVE

@@ -41,10 +41,10 @@ class Backup:
 class SiloHistory(RuleBasedStateMachine):
     """One silo under test, two others that have seen what it answers; a coordinator that may ask for anything."""
 
-    def __init__(self, worlds, template) -> None:
+    def __init__(self, setups, template) -> None:
         super().__init__()
-        self.worlds, self.place = worlds, Path(mkdtemp())
-        self.world = worlds.copied(template, self.place / "world")
+        self.setups, self.place = setups, Path(mkdtemp())
+        self.world = setups.copied(template, self.place / "world")
         self.directory = self.world.first.files.directory
         self.left: dict[tuple[str, int], bytes] = {}
         self.backups: list[Backup] = []
@@ -62,7 +62,7 @@ class SiloHistory(RuleBasedStateMachine):
         self.runs += 1
         self._restart()
         for name in self.world.silos:
-            assert isinstance(self.world.told(name, self.world.invite(terms)), messages.Joined)
+            assert isinstance(self.world.reply(name, self.world.invite(terms)), messages.Joined)
         self.back_up()
 
     def _restart(self) -> None:
@@ -75,24 +75,24 @@ class SiloHistory(RuleBasedStateMachine):
     def _ask(self, k: int):
         """Return what the silo answers to a request; what it answers to a round it answers for good."""
         reply = self.world.first.answer(self._request(k))
-        told = messages.read(reply[SIGNATURE_BYTES:])
-        if isinstance(told, Answer):
+        reported = messages.read(reply[SIGNATURE_BYTES:])
+        if isinstance(reported, Answer):
             assert self.left.setdefault((self.terms.digest, k), reply) == reply
             self.last = max(self.last, k)
-        return told
+        return reported
 
     def _confirm(self, question: bytes):
         """Let the others say what they have seen of the silo; return what it makes of that."""
         asked = ConfirmPeers(self.terms.digest, 1, (question,))
-        relay = self.world.told("s1", self.world.key.seal(asked.encode())).relay
-        return self.world.told("s0", self.world.key.seal(Confirmations(self.terms.digest, 0, relay).encode()))
+        relay = self.world.reply("s1", self.world.key.seal(asked.encode())).relay
+        return self.world.reply("s0", self.world.key.seal(Confirmations(self.terms.digest, 0, relay).encode()))
 
     def _ask_confirmed(self, k: int):
-        told = self._ask(k)
-        if isinstance(told, ConfirmationRequest):
-            told = self._confirm(self.world.first.answer(self._request(k)))
-            return self._ask(k) if isinstance(told, Confirmed) else told
-        return told
+        reported = self._ask(k)
+        if isinstance(reported, ConfirmationRequest):
+            reported = self._confirm(self.world.first.answer(self._request(k)))
+            return self._ask(k) if isinstance(reported, Confirmed) else reported
+        return reported
 
     @property
     def may_answer(self) -> bool:
@@ -105,32 +105,32 @@ class SiloHistory(RuleBasedStateMachine):
         """Each round as soon as the others have confirmed the silo; then they answer it too."""
         for _ in range(rounds):
             due = min(self.last + 1, ROUNDS)
-            told = self._ask_confirmed(due)
+            reported = self._ask_confirmed(due)
             if self.is_closed:
-                assert isinstance(told, Refused)
+                assert isinstance(reported, Refused)
                 return
-            assert isinstance(told, Answer), told
+            assert isinstance(reported, Answer), reported
             for k in range(self.seen + 1, due + 1):
                 for agent in (1, 2):
-                    assert isinstance(self.world.told(f"s{agent}", self._request(k, agent)), Answer)
+                    assert isinstance(self.world.reply(f"s{agent}", self._request(k, agent)), Answer)
             self.seen = due
 
     @rule(k=ROUND)
     def ask_for_any_round(self, k):
         """Repeated, early, or for a run that has ended: the stored answer, or none."""
         before = self.last
-        told = self._ask(k)
+        reported = self._ask(k)
         if self.is_closed or k > before + 1:
-            assert isinstance(told, Refused)
+            assert isinstance(reported, Refused)
         elif k <= before:
-            assert isinstance(told, Answer)
+            assert isinstance(reported, Answer)
 
     @rule(k=ROUND)
     def ask_otherwise_for_an_answered_round(self, k):
         """With another broadcast, which would show another step for the same noise, or another noise."""
         if k <= self.last:
             other = self.world.ask(k, 0, inbox=np.ones((2, 3)), agreement=self.terms)
-            assert isinstance(self.world.told("s0", other), Refused)
+            assert isinstance(self.world.reply("s0", other), Refused)
 
     # --- processes ---------------------------------------------------------------------------------------------------
 
@@ -192,9 +192,9 @@ class SiloHistory(RuleBasedStateMachine):
             return
         self._put(backup.place)
         self.world.silos["s0"] = Silo(self.directory)
-        told = self.world.first.answer(self._request(backup.last + 1))
-        assert isinstance(messages.read(told[SIGNATURE_BYTES:]), ConfirmationRequest)
-        assert isinstance(self._confirm(told), Refused)
+        reported = self.world.first.answer(self._request(backup.last + 1))
+        assert isinstance(messages.read(reported[SIGNATURE_BYTES:]), ConfirmationRequest)
+        assert isinstance(self._confirm(reported), Refused)
 
     def _put_under_the_process(self, backup: Backup) -> None:
         """It is confirmed already; but its ledger is not the one that it has read."""
@@ -244,7 +244,7 @@ class SiloHistory(RuleBasedStateMachine):
     def bring_new_data(self, table):
         policy = Policy.load(self.world.first.files.policy)
         files, before = self.world.first.files, self.world.first.ledger.statement().version
-        changed = replace(policy, data=str(getattr(self.worlds, table)(self.world)))
+        changed = replace(policy, data=str(getattr(self.setups, table)(self.world)))
         self.world.first.close()
         if change_data(files, changed, may_close=True).statement.version > before:
             self._close_run()
@@ -255,7 +255,7 @@ class SiloHistory(RuleBasedStateMachine):
     @rule()
     def begin_another_run(self):
         self._restart()
-        terms = self.worlds.later_terms(self.world, run=f"run {self.runs}", epsilon=0.4)
+        terms = self.setups.later_terms(self.world, run=f"run {self.runs}", epsilon=0.4)
         self.world.approve(terms)
         self._join(terms)
 
@@ -270,7 +270,7 @@ class SiloHistory(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("examples", [15, pytest.param(400, marks=pytest.mark.slow)])
-def test_any_history_of_a_silo(worlds, star_template, examples):
+def test_any_history_of_a_silo(setups, star_template, examples):
     wanted = settings(
         max_examples=examples,
         stateful_step_count=25,
@@ -279,4 +279,4 @@ def test_any_history_of_a_silo(worlds, star_template, examples):
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    run_state_machine_as_test(lambda: SiloHistory(worlds, star_template), settings=wanted)
+    run_state_machine_as_test(lambda: SiloHistory(setups, star_template), settings=wanted)

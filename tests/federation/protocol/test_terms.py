@@ -35,8 +35,8 @@ CASES = [
 
 
 @pytest.mark.parametrize(("method", "settings", "delta"), CASES)
-def test_same_model_as_in_process(worlds, tmp_path, method, settings, delta):
-    world = worlds.make(tmp_path, method, settings, delta=delta)
+def test_same_model_as_in_process(setups, tmp_path, method, settings, delta):
+    world = setups.make(tmp_path, method, settings, delta=delta)
     coordinator = world.coordinator()
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
@@ -52,19 +52,19 @@ def test_same_model_as_in_process(worlds, tmp_path, method, settings, delta):
             assert world.statement(name).spent_epsilon == pytest.approx(said.epsilon, rel=1e-9)
 
 
-def test_the_worst_silo_spends_the_whole_epsilon(worlds, tmp_path):
-    world = worlds.make(tmp_path)
+def test_the_worst_silo_spends_the_whole_epsilon(setups, tmp_path):
+    world = setups.make(tmp_path)
     terms = agreed_run(world.agreement)
     assert max(terms.epsilon(agent, 4) for agent in range(3)) == pytest.approx(1.0, rel=1e-9)
 
 
 @pytest.mark.parametrize("method", ["p-admm", "dvp", "consensus-gaussian"])
-def test_secure_noise_is_fresh_and_recorded(worlds, tmp_path, method):
+def test_secure_noise_is_fresh_and_recorded(setups, tmp_path, method):
     estimates = []
     for place in ("one", "two"):
         settings = {"rho": 0.3} if method == "consensus-gaussian" else {"eta": 0.05}
         delta = 0.0 if method == "dvp" else 1e-5
-        world = worlds.make(tmp_path / place, method, settings, noise=NoiseOrigin.SECURE, delta=delta, rounds=2)
+        world = setups.make(tmp_path / place, method, settings, noise=NoiseOrigin.SECURE, delta=delta, rounds=2)
         coordinator = world.coordinator()
         world.drive(coordinator)
         outcome = outcome_of(coordinator)
@@ -81,9 +81,9 @@ def test_rehearsals_say_so_in_a_ledger_of_their_own(world):
     assert all(run.run.startswith("REHEARSAL, seeded noise") for run in world.first.ledger.runs())
 
 
-def test_what_leaves_is_only_the_noisy_message(worlds, tmp_path):
+def test_what_leaves_is_only_the_noisy_message(setups, tmp_path):
     """Vectors lie on the grid of the exact sampler (C8), far from the bare minimiser, and are all that leaves."""
-    world = worlds.make(tmp_path, noise=NoiseOrigin.SECURE, rounds=1)
+    world = setups.make(tmp_path, noise=NoiseOrigin.SECURE, rounds=1)
     carried = world.drive(world.coordinator()).carried
     for agent, envelope in enumerate([one.envelope for one in carried if not one.is_request][-3:]):
         answer = read(envelope[64:])
@@ -93,7 +93,7 @@ def test_what_leaves_is_only_the_noisy_message(worlds, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "args"),
     [
         ({"method": "nonsense"}, "method must be one of"),
         ({"settings": (("rho", 1.0),)}, "takes the settings eta"),
@@ -102,8 +102,8 @@ def test_what_leaves_is_only_the_noisy_message(worlds, tmp_path):
         ({"penalty": ElasticNet(l1=0.1)}, "ridge regulariser"),
     ],
 )
-def test_terms_that_do_not_fit_are_refused(world, change, words):
-    with pytest.raises(InputError, match=words):
+def test_terms_that_do_not_fit_are_refused(world, change, args):
+    with pytest.raises(InputError, match=args):
         agreed_run(replace(world.agreement, **change))
 
 
@@ -112,9 +112,9 @@ def test_every_method_of_the_issue_is_there():
     assert star | {"p-admm", "r-admm", "dvp", "m-admm", "fp-walk"} <= set(federated())
 
 
-def test_the_mark_of_a_plan_is_about_every_release(worlds, tmp_path):
+def test_the_mark_of_a_plan_is_about_every_release(setups, tmp_path):
     """Versions that compute other noise in any round, for any silo, must not work together."""
-    terms = agreed_run(worlds.make(tmp_path, approves=False).agreement)
+    terms = agreed_run(setups.make(tmp_path, approves=False).agreement)
     marks = {terms.mark}
     for place, row in terms.plan.releases.items():
         for agent, release in row.items():

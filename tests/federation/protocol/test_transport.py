@@ -70,11 +70,11 @@ class End:
     left: dict
 
 
-def driven(worlds, template, place, point=None, *, steps=None, has_known_keys=True, **how) -> End:
+def driven(setups, template, place, point=None, *, steps=None, has_known_keys=True, **how) -> End:
     """Run a copy of a closed world to its end, opening the coordinator again after a crash."""
     steps = steps or DurableSteps(point)
     steps.actor = "coordinator"
-    world = worlds.copied(template, place)
+    world = setups.copied(template, place)
     transport = InMemory({name: process(steps, place / name) for name in world.silos}, world.agreement, **how)
     with watched(steps, has_known_keys=has_known_keys):
         while True:
@@ -104,9 +104,9 @@ def ended(world, coordinator, transport) -> End:
         silo.ledger.verify()
         ledgers.append((silo.ledger.statement().releases, silo.ledger.statement().spent_epsilon))
     for one in transport.carried:
-        told = None if one.is_request else messages.read(one.envelope[SIGNATURE_BYTES:])
-        if isinstance(told, Answer):
-            left.setdefault((told.round, told.agent), set()).add(one.envelope)
+        reported = None if one.is_request else messages.read(one.envelope[SIGNATURE_BYTES:])
+        if isinstance(reported, Answer):
+            left.setdefault((reported.round, reported.agent), set()).add(one.envelope)
     has_other_steps = coordinator.terms.is_graph or coordinator.terms.is_masked  # a silo's steps are the same on a star
     return End(has_other_steps, coordinator.estimates().tolist(), answers, stored, ledgers, left)
 
@@ -117,15 +117,15 @@ LONG = ("counted graph", "counted under masks")  # crashes under masks are also 
 @pytest.fixture(
     scope="module", params=[pytest.param(kind, marks=pytest.mark.slow) if kind in LONG else kind for kind in KINDS]
 )
-def federation(request, worlds, tmp_path_factory):
+def federation(request, setups, tmp_path_factory):
     """Two silos with test noise that have approved their terms, closed, to be copied; and their undisturbed end."""
     place, terms = tmp_path_factory.mktemp("federation"), {"rounds": ROUNDS} | KINDS[request.param]
     if "counted" in request.param:
-        terms |= worlds.COUNTED
+        terms |= setups.COUNTED
     if "masks" in request.param:
-        terms |= worlds.MASKED | NOBODY_LOOKS
-    made = closed(worlds.make(place / "template", sizes=(30, 20), **terms))
-    calm = driven(worlds, made, place / "calm")
+        terms |= setups.MASKED | NOBODY_LOOKS
+    made = closed(setups.make(place / "template", sizes=(30, 20), **terms))
+    calm = driven(setups, made, place / "calm")
     assert [releases for releases, _ in calm.ledgers] == [ROUNDS, ROUNDS]
     assert calm.answers == calm.stored
     return made, calm
@@ -138,33 +138,33 @@ def closed(world):
     return world
 
 
-def crash_points(worlds, template, place, actors) -> list[tuple[str, int, str]]:
+def crash_points(setups, template, place, actors) -> list[tuple[str, int, str]]:
     """Return every durable step of these processes, each cut short and each not followed up."""
     steps = DurableSteps()
-    driven(worlds, template, place, steps=steps)
+    driven(setups, template, place, steps=steps)
     return steps.points(actors)
 
 
-def test_a_crash_at_any_durable_step_changes_nothing(worlds, federation, tmp_path):
+def test_a_crash_at_any_durable_step_changes_nothing(setups, federation, tmp_path):
     """Deterministic noise: all bits are those of an undisturbed run, in all files and on the wire."""
     template, calm = federation
     actors = ("s0", "coordinator") if calm.has_other_steps else ("coordinator",)
-    points = crash_points(worlds, template, tmp_path / "count", actors)
+    points = crash_points(setups, template, tmp_path / "count", actors)
     assert len(points) > 10 * len(actors)
     for point in points:
-        assert driven(worlds, template, tmp_path / "crashed", point) == calm, point
+        assert driven(setups, template, tmp_path / "crashed", point) == calm, point
 
 
 @pytest.mark.parametrize("kind", ["plain", "counted", pytest.param("under masks", marks=pytest.mark.slow)])
-def test_with_fresh_noise_every_round_has_one_answer(worlds, tmp_path, kind):
+def test_with_fresh_noise_every_round_has_one_answer(setups, tmp_path, kind):
     """No crash makes a silo let a second draw leave for a round, and each is paid for once."""
-    terms = {"rounds": ROUNDS - 1} | worlds.COUNTED if kind == "counted" else {"rounds": ROUNDS}
+    terms = {"rounds": ROUNDS - 1} | setups.COUNTED if kind == "counted" else {"rounds": ROUNDS}
     if kind == "under masks":
-        terms |= KINDS["counted under masks"] | worlds.MASKED | NOBODY_LOOKS | {"rounds": ROUNDS}
-    made = worlds.make(tmp_path / "secure", sizes=(30, 20), noise=NoiseOrigin.SECURE, **terms)
+        terms |= KINDS["counted under masks"] | setups.MASKED | NOBODY_LOOKS | {"rounds": ROUNDS}
+    made = setups.make(tmp_path / "secure", sizes=(30, 20), noise=NoiseOrigin.SECURE, **terms)
     federation = closed(made)
-    for point in crash_points(worlds, federation, tmp_path / "count", ("s0",)):
-        end = driven(worlds, federation, tmp_path / "crashed", point, has_known_keys=False)
+    for point in crash_points(setups, federation, tmp_path / "count", ("s0",)):
+        end = driven(setups, federation, tmp_path / "crashed", point, has_known_keys=False)
         assert end.answers == end.stored, point
         assert end.left == {key: {envelope} for key, envelope in end.stored.items()}, point
         assert [releases for releases, _ in end.ledgers] == [ROUNDS, ROUNDS], point
@@ -173,7 +173,7 @@ def test_with_fresh_noise_every_round_has_one_answer(worlds, tmp_path, kind):
 
 @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(fates=FATES)
-def test_what_is_lost_repeated_late_or_out_of_order_changes_nothing(worlds, federation, tmp_path, fates):
+def test_what_is_lost_repeated_late_or_out_of_order_changes_nothing(setups, federation, tmp_path, fates):
     template, calm = federation
     due = iter(fates)
-    assert driven(worlds, template, tmp_path / "stormy", fate=lambda _: next(due, (0,))) == calm
+    assert driven(setups, template, tmp_path / "stormy", fate=lambda _: next(due, (0,))) == calm

@@ -36,8 +36,8 @@ class Prescribed(OneNoise):
     def perturb(self, kind, k, agents, values):
         for agent, value in zip(agents.tolist(), values, strict=True):
             self.seen[k, agent] = value.copy()
-        words = [[self.seed, k, int(agent) + 1] for agent in agents]
-        return self.scale * np.stack([np.random.default_rng(w).standard_normal(values.shape[1:]) for w in words])
+        texts = [[self.seed, k, int(agent) + 1] for agent in agents]
+        return self.scale * np.stack([np.random.default_rng(w).standard_normal(values.shape[1:]) for w in texts])
 
 
 @pytest.fixture(scope="session")

@@ -130,14 +130,14 @@ def test_loose_solves_are_paid_for():
 
 def test_refusals():
     problem = one_silo(Logistic())
-    for a, b, c, word in (
+    for a, b, c, term in (
         (np.ones((5, 5)), -np.eye(5), np.zeros(5), "A must have full column rank"),
         (np.eye(5), np.zeros((5, 2)), np.zeros(5), "B must have full column rank"),
         (np.eye(4), -np.eye(5), np.zeros(5), r"\(p, d\)"),
         (np.eye(5) * np.nan, -np.eye(5), np.zeros(5), "NaN"),
         ([["x"]], [[1.0]], [0.0], "numbers"),
     ):
-        with pytest.raises(InputError, match=word):
+        with pytest.raises(InputError, match=term):
             Constraint(a, b, c)
     with pytest.raises(InputError, match="3 columns"):
         plan_noise(GeneralADMM(1.0, Constraint(np.eye(3), -np.eye(3), np.zeros(3))), problem, 2, Target(1.0, 1e-5))

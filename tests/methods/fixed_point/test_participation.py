@@ -53,7 +53,7 @@ def test_equality_and_name():
 
 
 @pytest.mark.parametrize(
-    ("build", "word"),
+    ("build", "term"),
     [
         (lambda: Participation.of(3, [[0], [3]]), "agents 0 to 2"),
         (lambda: Participation.of(3, [[0, 0]]), "once per round"),
@@ -69,8 +69,8 @@ def test_equality_and_name():
         (lambda: Participation.in_turn(3, 2).counts(3), "longer"),
     ],
 )
-def test_refusals(build, word):
-    with pytest.raises(InputError, match=word):
+def test_refusals(build, term):
+    with pytest.raises(InputError, match=term):
         build()
 
 

@@ -69,9 +69,9 @@ def test_the_silos_of_a_person_in_a_sum_are_those_that_move_it_most(gaps, people
 def test_statements_for_persons_say_that_the_order_of_the_others_rows_is_not_the_persons():
     own = local_function(gradient_bound=1, n_records=9, unit=Unit.PERSON)
     profile = column_profile(n_numeric=1, n_categorical=1, n_records=9, protection=Protection(unit=Unit.PERSON))
-    assert all(any(ORDER_OF_OTHERS in words for words in each.assumptions) for each in (gradient_sum([own]), profile))
+    assert all(any(ORDER_OF_OTHERS in texts for texts in each.assumptions) for each in (gradient_sum([own]), profile))
     records = gradient_sum([replace(own, protection=Protection())])
-    assert not any(ORDER_OF_OTHERS in words for words in records.assumptions)
+    assert not any(ORDER_OF_OTHERS in texts for texts in records.assumptions)
 
 
 def test_output_perturbation(rng, ball, solve):

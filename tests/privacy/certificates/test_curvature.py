@@ -65,7 +65,7 @@ def test_what_is_said():
     several = curvature_sum([local(), local()], record_curvature=0.25)
     assert (alone.protection.view, several.protection.view) == (View.EAVESDROPPER, View.PUBLIC)
     assert alone.theorem == "C14 (curvature)"
-    assert any("trusted" in words for words in several.assumptions)
+    assert any("trusted" in texts for texts in several.assumptions)
     assert curvature_sum([local(unit=Unit.PERSON)], record_curvature=0.25).protection.unit is Unit.PERSON
 
 

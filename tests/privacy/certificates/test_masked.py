@@ -128,14 +128,14 @@ class TestWhatIsSaid:
         assert said.theorem == "C9 + C12"
         assert TRUSTED_SUM not in said.assumptions
         assert "bounded" in said.assumptions
-        words = " ".join(said.assumptions)
+        texts = " ".join(said.assumptions)
         for part in ("at most 2 of the 5 silos look", "1/3 of the variance", "computationally bounded", "fingerprints"):
-            assert part in words
+            assert part in texts
 
     @pytest.mark.parametrize(("silos", "factor"), [(2, "1.41"), (5, "1.12"), (20, "1.03")])
     def test_what_no_colluders_leave_out(self, silos, factor):
         said = masked_sum(PLAIN, shares=Shares(silos, 0), grid=GRID, dimension=1)
-        assert any("no silo looks" in words and f"{factor} times" in words for words in said.assumptions)
+        assert any("no silo looks" in texts and f"{factor} times" in texts for texts in said.assumptions)
 
     def test_the_statement_names_the_view(self):
         said = account_for([released(masked_sum(PLAIN, shares=Shares(5, 1), grid=GRID, dimension=1))])

@@ -72,11 +72,11 @@ def certificate(columns, n, is_noise_shared=False, **who):
 
 columns = st.tuples(st.integers(0, 3), st.integers(0, 3)).filter(any)
 cells = st.none() | st.sampled_from([-5.0, -1.0, -0.5, 0.0, 0.25, 1.0, 2.0, 1e9, math.inf])
-words = st.none() | st.sampled_from(CATEGORIES)
+texts = st.none() | st.sampled_from(CATEGORIES)
 
 
 def rows_of(shape, least=0, most=6):
-    row = st.tuples(*[cells] * shape[0], *[words] * shape[1])
+    row = st.tuples(*[cells] * shape[0], *[texts] * shape[1])
     return st.lists(row, min_size=least, max_size=most)
 
 

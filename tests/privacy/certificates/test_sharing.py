@@ -206,7 +206,7 @@ def test_what_is_enforced_moves_by_the_diameter():
     assert (certificate.bound, certificate.protection.unit, certificate.theorem) == (6.0, Unit.USER, "C19")
     local = without_trust(certificate)
     assert (local.protection.view, local.bound) == (View.EAVESDROPPER, 6.0)
-    assert not any("trusted" in words for words in local.assumptions)
+    assert not any("trusted" in texts for texts in local.assumptions)
 
 
 def test_a_graph_counts_both_curvatures():

@@ -80,14 +80,14 @@ def all_types(rows: int, seed: int) -> pa.Table:
     days = [date(2020, 1, 1 + int(i)) for i in drawn.integers(0, 28, rows)]
     moments = [datetime(2020, 1, 1, int(i)) for i in drawn.integers(0, 24, rows)]
     amounts = [Decimal(int(i)) / 4 for i in drawn.integers(-8, 9, rows)]
-    words = drawn.choice(["a", " b", "c"], rows).tolist()
+    texts = drawn.choice(["a", " b", "c"], rows).tolist()
     whole = drawn.integers(-2, 3, rows)
     frame = pd.DataFrame(
         {
             "Int64": pd.Series(big, dtype="Int64").mask(gone),
             "Float64": pd.Series(drawn.normal(size=rows), dtype="Float64").mask(gone),
             "boolean": pd.Series(drawn.random(rows) < 0.5, dtype="boolean").mask(gone),
-            "category": pd.Categorical(words),
+            "category": pd.Categorical(texts),
             "category of numbers": pd.Categorical(whole),
         }
     )
@@ -102,9 +102,9 @@ def all_types(rows: int, seed: int) -> pa.Table:
         "uint8": pa.array(drawn.integers(0, 3, rows), pa.uint8()),
         "bool": pa.array(drawn.random(rows) < 0.5),
         "bool with nulls": pa.array(drawn.random(rows) < 0.5, mask=gone),
-        "text": pa.array(words, pa.string(), mask=gone),
+        "text": pa.array(texts, pa.string(), mask=gone),
         "numbers as text": pa.array([str(i) for i in whole], pa.string(), mask=gone),
-        "dictionary": pa.array(words, pa.string(), mask=gone).dictionary_encode(),
+        "dictionary": pa.array(texts, pa.string(), mask=gone).dictionary_encode(),
         "day": pa.array(days, mask=gone),
         "moment": pa.array(moments, pa.timestamp("us"), mask=gone),
         "decimal": pa.array(amounts, pa.decimal128(9, 2), mask=gone),

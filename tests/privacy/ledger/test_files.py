@@ -146,7 +146,7 @@ def test_an_old_copy_is_noticed(closed, tmp_path, tools):
         assert ledger.head == old_head
 
 
-def test_a_vouched_head_replaces_a_lost_anchor(closed, tools):
+def test_an_expected_head_replaces_a_lost_anchor(closed, tools):
     with Ledger.open(closed) as ledger:
         head = ledger.head
     anchor = Path(f"{closed}.head")

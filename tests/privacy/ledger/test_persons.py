@@ -18,27 +18,27 @@ def silo(persons=WHOSE, columns=None):
 
 
 @pytest.fixture
-def book(tmp_path):
+def opened(tmp_path):
     with Ledger.create(tmp_path / "l", silo(), Budget(epsilon=1.0, delta=1e-6), protection=PERSON) as ledger:
         yield ledger
 
 
-def test_sizes_count_persons_however_they_are_numbered(book):
-    assert book.confirm(silo()).sizes == (2,)
-    assert book.confirm(silo(np.array([0, 9, 0, 0]))).sizes == (2,)
-    assert book.confirm(silo(columns={"age": COLUMNS["age"]})).sizes == (2,)  # columns may be left out
+def test_sizes_count_persons_however_they_are_numbered(opened):
+    assert opened.confirm(silo()).sizes == (2,)
+    assert opened.confirm(silo(np.array([0, 9, 0, 0]))).sizes == (2,)
+    assert opened.confirm(silo(columns={"age": COLUMNS["age"]})).sizes == (2,)  # columns may be left out
 
 
-def test_other_persons_are_refused_and_said_so(book):
+def test_other_persons_are_refused_and_said_so(opened):
     for other in ([5, 2, 5, 2], [1, 2, 3, 4], [5, 5, 5, 5], [2, 5, 5, 5]):
         with pytest.raises(LedgerError, match="different persons than when the ledger was created"):
-            book.confirm(silo(np.array(other)))
+            opened.confirm(silo(np.array(other)))
     with pytest.raises(LedgerError, match="belongs to other data"):
-        book.confirm(silo(columns={"age": [30, 40, 31, 33]}))
+        opened.confirm(silo(columns={"age": [30, 40, 31, 33]}))
 
 
-def test_rows_of_nobody_in_particular_are_refused(book, tmp_path):
-    for do in (book.confirm, book.add_version):
+def test_rows_of_nobody_in_particular_are_refused(opened, tmp_path):
+    for do in (opened.confirm, opened.add_version):
         with pytest.raises(InputError, match="per person, so it needs to know which person each row belongs to"):
             do(silo(None))
     with pytest.raises(InputError, match="per person"):
@@ -66,6 +66,6 @@ def test_who_is_covered_by_whom():
     assert decode(Protection, encode(PERSON)) == PERSON
 
 
-def test_persons_must_be_told_for_every_row():
+def test_every_row_needs_a_person():
     with pytest.raises(InputError, match="same number of rows"):
         silo(WHOSE[:3])

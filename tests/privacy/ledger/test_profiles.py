@@ -35,20 +35,20 @@ def buy(ledger: Ledger, run: str = "first", noise_std: float = 3.0, subject: Pro
 
 
 @pytest.fixture
-def book(path):
+def opened(path):
     with Ledger.create(path, DATA, BUDGET) as ledger:
         yield ledger
 
 
-def test_a_profile_is_found_again_bit_for_bit(book, path, tmp_path):
-    buy(book)
-    spent = book.statement().spent_epsilon
-    kept = book.confirm(DATA).kept_profile(SUBJECT)
+def test_a_profile_is_found_again_bit_for_bit(opened, path, tmp_path):
+    buy(opened)
+    spent = opened.statement().spent_epsilon
+    kept = opened.confirm(DATA).kept_profile(SUBJECT)
     assert kept.counts == COUNTS
     assert (kept.run, kept.noise_std, kept.records, kept.columns) == ("first", 3.0 * np.sqrt(2), 6, 2)
-    assert book.confirm(DATA[::-1]).kept_profile(SUBJECT) == kept  # silos in any order
-    assert book.statement().spent_epsilon == spent
-    assert pickle.loads(pickle.dumps(book)).profiles() == (kept,)
+    assert opened.confirm(DATA[::-1]).kept_profile(SUBJECT) == kept  # silos in any order
+    assert opened.statement().spent_epsilon == spent
+    assert pickle.loads(pickle.dumps(opened)).profiles() == (kept,)
     with open_for_reading(path) as reading:
         assert reading.profiles() == (kept,)
         reading.verify()
@@ -56,8 +56,8 @@ def test_a_profile_is_found_again_bit_for_bit(book, path, tmp_path):
     entries = json.loads((tmp_path / "export.json").read_text())["entries"]
     assert entries[-1]["body"]["event"] == "profile"
     assert tuple(entries[-1]["body"]["counts"]) == COUNTS
-    book.confirm(DATA).reserve(released(9.0), run="later", algorithm="p-admm", origin=Origin.SECURE)
-    book.verify()
+    opened.confirm(DATA).reserve(released(9.0), run="later", algorithm="p-admm", origin=Origin.SECURE)
+    opened.verify()
 
 
 @pytest.mark.parametrize(
@@ -74,30 +74,30 @@ def test_a_profile_is_found_again_bit_for_bit(book, path, tmp_path):
     ],
     ids=["form", "order", "fewer", "unknown", "none", "records", "view", "people"],
 )
-def test_a_profile_of_anything_else_is_not_used(book, subject):
-    buy(book)
-    assert book.confirm(DATA).kept_profile(subject) is None
+def test_a_profile_of_anything_else_is_not_used(opened, subject):
+    buy(opened)
+    assert opened.confirm(DATA).kept_profile(subject) is None
 
 
-def test_other_values_under_the_same_names_are_other_columns(book):
-    buy(book)
+def test_other_values_under_the_same_names_are_other_columns(opened):
+    buy(opened)
     renamed = [SiloColumns(each.name, {"x": each.columns["x"][:, ::-1], "y": each.columns["y"]}) for each in DATA]
-    assert book.confirm(renamed).kept_profile(SUBJECT) is None
+    assert opened.confirm(renamed).kept_profile(SUBJECT) is None
     alike = [SiloColumns(each.name, {"a": each.columns["x"], "y": each.columns["y"]}) for each in DATA]
-    assert book.confirm(alike).kept_profile(replace(SUBJECT, columns=("a[0]", "a[1]"))) is not None
+    assert opened.confirm(alike).kept_profile(replace(SUBJECT, columns=("a[0]", "a[1]"))) is not None
     with pytest.raises(LedgerError, match="other data"):
-        book.confirm([DATA[0], SiloColumns("b", {"x": np.zeros((3, 2)), "y": [1, -1, 1]})])
+        opened.confirm([DATA[0], SiloColumns("b", {"x": np.zeros((3, 2)), "y": [1, -1, 1]})])
 
 
-def test_the_profile_with_the_least_noise_is_used(book):
+def test_the_profile_with_the_least_noise_is_used(opened):
     for run, noise_std in (("first", 3.0), ("second", 2.0), ("third", 4.0)):
-        buy(book, run, noise_std)
-    assert book.confirm(DATA).kept_profile(SUBJECT).run == "second"
-    assert book.statement().profiles == 3
+        buy(opened, run, noise_std)
+    assert opened.confirm(DATA).kept_profile(SUBJECT).run == "second"
+    assert opened.statement().profiles == 3
 
 
-def test_only_what_was_paid_for_is_kept(book):
-    confirmed = book.confirm(DATA)
+def test_only_what_was_paid_for_is_kept(opened):
+    confirmed = opened.confirm(DATA)
     with pytest.raises(InputError, match="not paid for"):
         confirmed.keep_profile(SUBJECT, "first", COUNTS, 3.0)
     confirmed.reserve(released(), run="first", algorithm="p-admm", origin=Origin.SECURE)
@@ -118,19 +118,19 @@ def test_only_what_was_paid_for_is_kept(book):
     confirmed.keep_profile(SUBJECT, "first", COUNTS, noise_std)
     with pytest.raises(InputError, match="already stored"):
         confirmed.keep_profile(SUBJECT, "first", COUNTS, noise_std)
-    assert len(book.profiles()) == 1
+    assert len(opened.profiles()) == 1
 
 
-def test_statement_and_runs_tell_what_the_profile_cost(book):
-    buy(book)
+def test_statement_and_runs_tell_what_the_profile_cost(opened):
+    buy(opened)
     rounds = [replace(each, round=k, noise_std=10.0) for k in (1, 2) for each in released()]
-    book.confirm(DATA).reserve(rounds, run="first", algorithm="p-admm", origin=Origin.SECURE)
-    book.confirm(DATA).reserve(rounds, run="second", algorithm="p-admm", origin=Origin.SECURE)
-    first, second = book.runs()
+    opened.confirm(DATA).reserve(rounds, run="first", algorithm="p-admm", origin=Origin.SECURE)
+    opened.confirm(DATA).reserve(rounds, run="second", algorithm="p-admm", origin=Origin.SECURE)
+    first, second = opened.runs()
     assert first.profile_epsilon == pytest.approx(compose(released()[:1]).epsilon(1e-5), rel=1e-9)
     assert first.profile_epsilon < first.alone_epsilon
     assert second.profile_epsilon is None
-    assert "Profiles   1 kept" in str(book.statement())
+    assert "Profiles   1 kept" in str(opened.statement())
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def test_a_model_that_rests_on_it_counts_what_it_cost_the_worst_person(path, fac
     assert one.agent < 0
 
 
-def test_of_silos_with_unequal_noise_the_worst_protected_person_counts(book):
+def test_of_silos_with_unequal_noise_the_worst_protected_person_counts(opened):
     strong, weak = released(6.0, (0,)), released(3.0, (1,))
-    confirmed = book.confirm(DATA)
+    confirmed = opened.confirm(DATA)
     confirmed.reserve([*strong, *weak], run="first", algorithm="p-admm", origin=Origin.SECURE)
     confirmed.keep_profile(SUBJECT, "first", COUNTS, np.hypot(6.0, 3.0))
     one = confirmed.release_of(confirmed.kept_profile(SUBJECT))

@@ -50,8 +50,8 @@ def write_elsewhere(path, tools, run):
 
 def test_known_entries_are_not_decoded_again_and_later_ones_are(closed, tools, decoded):
     before = said(closed, tools)
-    with open_for_reading(closed) as book:
-        assert book.statement().head == before[0].head
+    with open_for_reading(closed) as again:
+        assert again.statement().head == before[0].head
     assert decoded == []
     write_elsewhere(closed, tools, "third")
     decoded.clear()

@@ -164,7 +164,7 @@ def test_anything_else_is_refused(other):
         known.match(other, KEY)
 
 
-def test_silos_that_hold_the_same_are_told_apart_by_their_names():
+def test_silos_that_hold_the_same_are_known_by_their_names():
     twins = [silo("a", 1, 2), silo("b", 1, 2)]
     known = DatasetFingerprint.of(twins, KEY, are_names_public=False)
     assert known.match(twins[::-1], KEY).names == ("user 2", "user 1")
@@ -187,7 +187,7 @@ def test_small_silos_whose_columns_look_alike_are_still_the_same_data_or_not():
         known.match([SiloColumns("u0", {"z": [0], "b": [1]}), *users[1:3], SiloColumns("u3", {"q": [1]})], KEY)
 
 
-def test_one_column_that_is_known_does_not_vouch_for_the_others():
+def test_one_column_that_is_known_says_nothing_of_the_others():
     """Each silo's values and the labels of all silos are recorded, but one silo has two columns the other way round."""
     users = [SiloColumns("u0", {"a": [1], "b": [2], "y": [7]}), SiloColumns("u1", {"a": [2], "b": [1], "y": [7]})]
     known = DatasetFingerprint.of(users, KEY)
@@ -241,7 +241,7 @@ def test_damaged_key_is_refused(tmp_path, content):
         read_key(tmp_path / "key")
 
 
-def test_changed_data_and_wrong_key_are_told_apart(tmp_path, tools):
+def test_changed_data_and_wrong_key_are_different_errors(tmp_path, tools):
     for name in "ab":
         Ledger.create(tmp_path / name, tools.data, tools.budget).close()
     with Ledger.open(tmp_path / "a") as ledger:

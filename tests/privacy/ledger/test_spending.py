@@ -27,10 +27,10 @@ SIZES = st.floats(0.001, 0.3)
 
 
 def spent(releases, protection=None):
-    pile = SpentReleases(protection or Protection())
+    reached = SpentReleases(protection or Protection())
     for release in releases:
-        pile.add(release)
-    return pile
+        reached.add(release)
+    return reached
 
 
 @QUICK
@@ -95,14 +95,14 @@ def test_the_shortcut_never_allows_more_than_the_accountant(tools, ratios, epsil
 @QUICK
 @given(st.lists(st.lists(st.tuples(st.booleans(), SIZES), max_size=4), min_size=1, max_size=5), st.integers(2, 4))
 def test_people_in_several_silos_pay_at_least_what_any_of_them_released(tools, silos, s):
-    piles = SpentBySilo(Protection(silos_per_person=s))
+    counted = SpentBySilo(Protection(silos_per_person=s))
     kinds = [[tools.gaussian(ratio=r) if g else tools.pure(epsilon=r) for g, r in row] for row in silos]
     for i, releases in enumerate(kinds):
         for release in releases:
-            piles.add(release, f"silo {i}")
-    piles.add(tools.gaussian(ratio=0.1), None)
-    ((_, pile),) = piles.people().items()
-    counted = tools.compose(pile.merged())
+            counted.add(release, f"silo {i}")
+    counted.add(tools.gaussian(ratio=0.1), None)
+    ((_, reached),) = counted.people().items()
+    counted = tools.compose(reached.merged())
     for chosen in combinations(range(len(kinds)), min(s, len(kinds))):
         theirs = tools.compose([tools.gaussian(ratio=0.1), *(r for i in chosen for r in kinds[i])])
         assert counted.m >= theirs.m * (1 - 1e-12)

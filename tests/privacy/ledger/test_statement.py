@@ -48,15 +48,15 @@ def test_text_names_all_that_a_figure_must(path, tools):
 
 
 @pytest.mark.parametrize(
-    ("protection", "words"),
+    ("protection", "said"),
     [
         (Protection(records_per_person=40), "every person's up to 40 records (replace-one) from the eavesdropper"),
         (Protection(unit=Unit.USER, view=View.PUBLIC), "all records of one user (replace-one) from the public"),
     ],
 )
-def test_text_counts_a_persons_records(path, tools, protection, words):
+def test_text_counts_a_persons_records(path, tools, protection, said):
     with Ledger.create(path, tools.data, tools.budget, protection=protection) as ledger:
-        assert f"Protects   {words}" in str(ledger.statement())
+        assert f"Protects   {said}" in str(ledger.statement())
 
 
 def test_export_can_be_checked_by_hand(ledger, tmp_path, tools):

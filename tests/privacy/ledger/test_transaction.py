@@ -63,7 +63,7 @@ def test_the_same_is_paid_once_and_something_else_under_its_name_is_refused(with
 
 def test_several_reservations_of_a_block_count_together(with_answers, tools):
     confirmed = with_answers.confirm(tools.data)
-    confirmed.check_room([tools.gaussian(1, ratio=0.2)], **LABELS)
+    confirmed.check_budget([tools.gaussian(1, ratio=0.2)], **LABELS)
 
     def reserve_two() -> None:
         with confirmed.transaction() as work:

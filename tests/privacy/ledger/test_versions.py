@@ -25,7 +25,7 @@ def versions(path) -> list[dict]:
     return [each for each in found if each["event"] in ("created", "version")]
 
 
-def test_a_silo_under_another_name_pays_into_the_same_pile(ledger, tools):
+def test_a_silo_under_another_name_spends_the_same_budget(ledger, tools):
     tools.reserve(ledger, tools.gaussian(ratio=0.1), run="one")
     ledger.add_version([SiloColumns("another name", GROWN[0].columns)])
     tools.reserve(ledger, tools.gaussian(ratio=0.1), run="two", data=GROWN)
@@ -55,7 +55,7 @@ def test_a_run_that_was_begun_with_an_earlier_version_cannot_go_on(ledger, tools
     with pytest.raises(ResumeError, match="older version"):
         tools.reserve(ledger, rounds[2], data=GROWN)
     with pytest.raises(ResumeError, match="older version"):
-        ledger.confirm(GROWN).check_room(rounds, run="run", algorithm="p-admm", origin=Origin.SECURE)
+        ledger.confirm(GROWN).check_budget(rounds, run="run", algorithm="p-admm", origin=Origin.SECURE)
     assert (ledger.statement().releases, ledger.statement().refusals) == (recorded, 1)  # the same twice is one entry
 
 
@@ -65,7 +65,7 @@ def test_data_that_were_confirmed_before_the_change_reserve_nothing_after_it(led
         other.add_version(GROWN)
     labels = {"run": "run", "algorithm": "p-admm", "origin": Origin.SECURE}
     with pytest.raises(ResumeError, match="confirmed as version 1, but the ledger has used version 2 since"):
-        mine.check_room([tools.gaussian()], **labels)
+        mine.check_budget([tools.gaussian()], **labels)
     with pytest.raises(ResumeError, match="confirmed as version 1, but the ledger has used version 2 since"):
         mine.reserve([tools.gaussian()], **labels)
     with pytest.raises(LedgerError, match="not the newest version"):

@@ -24,10 +24,10 @@ def nominal(records: int) -> int:
 def fit(job: Job, data: Loaded) -> Probabilities:
     """Fit as a user would who types nothing but the schema and the budget."""
     wanted, train = job.settings, data.train[job.split]
-    words = dict(wanted["words"])
-    if words.get("neighbours") == "add-remove":
-        words["nominal_records"] = nominal(len(train))
-    view, privacy = words.pop("view", None), Privacy(**words)
+    texts = dict(wanted["words"])
+    if texts.get("neighbours") == "add-remove":
+        texts["nominal_records"] = nominal(len(train))
+    view, privacy = texts.pop("view", None), Privacy(**texts)
     model = PrivateLogisticRegression(
         job.epsilon, job.delta, schema=data.schema, random_state=job.seed, view=view, privacy=privacy
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpadmm_research.accounting.figures import Described
     from dpadmm_research.accounting.one_agent import OneAgent
 
-_WORDS = (
+_TEXTS = (
     "Show what a method costs at a given noise: the certified epsilon, next to what its paper claims.\n\n"
     "Example: dpadmm account p-admm --records 6331 --degree 2 --eta 1e-3 --mu 2e-4 --rounds 40 --noise-std 5 "
     "--delta 1e-5"
@@ -36,19 +36,19 @@ _LEVELS = {
 def _options(method: type["Method"]) -> list[inspect.Parameter]:
     names = levels_of(method)
     kind, default = (float, inspect.Parameter.empty) if len(names) == 1 else (float | None, None)
-    words = {name: _LEVELS[name].format(noised=method.about.noised) for name in names}
-    levels = [parameter(name, kind, words[name], default, rich_help_panel="Noise") for name in names]
+    texts = {name: _LEVELS[name].format(noised=method.about.noised) for name in names}
+    levels = [parameter(name, kind, texts[name], default, rich_help_panel="Noise") for name in names]
     plot = parameter("plot", Path | None, _PLOT, None, rich_help_panel="Output")
     return [*levels, schedule_option(), delta_option(method), json_option(), plot]
 
 
-def _level(agent: "OneAgent", told: dict[str, float | None]) -> float:
+def _level(agent: "OneAgent", reported: dict[str, float | None]) -> float:
     """Return the one level that belongs to the agent's noise."""
     from dpadmm import checks
 
     name, wrong = ("noise_rate", "noise_std") if agent.family.is_pure else ("noise_std", "noise_rate")
-    level = told.get(name)
-    if level is None or told.get(wrong) is not None:
+    level = reported.get(name)
+    if level is None or reported.get(wrong) is not None:
         asked, refused = (f"--{each.replace('_', '-')}" for each in (name, wrong))
         noise = "laplace" if agent.family.is_pure else "gaussian"
         raise InputError(f"{noise} noise is set by {asked}. Give {asked}, not {refused}.")
@@ -73,4 +73,4 @@ def _act(described: "Described", options: dict[str, Any]) -> None:
         figures.print_figures(found)
 
 
-app = method_app("Account", _WORDS, _options, _act)
+app = method_app("Account", _TEXTS, _options, _act)

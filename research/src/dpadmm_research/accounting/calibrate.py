@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpadmm_research.accounting.figures import Described
     from dpadmm_research.accounting.one_agent import OneAgent
 
-_WORDS = (
+_TEXTS = (
     "Find the noise that spends a budget exactly, by certificates or (--claimed) by the formula of the method's paper."
     "\n\nExample: dpadmm calibrate p-admm --records 6331 --degree 2 --eta 1e-3 --mu 2e-4 --rounds 40 --epsilon 1 "
     "--delta 1e-5"
@@ -70,4 +70,4 @@ def _act(described: "Described", options: dict[str, Any]) -> None:
     figures.print_figures(found)
 
 
-app = method_app("Calibrate", _WORDS, _options, _act)
+app = method_app("Calibrate", _TEXTS, _options, _act)

@@ -33,8 +33,8 @@ class Sampling(Enum):
     FIXED = "fixed"
 
 
-def _fact(words: str, check: Callable[[str, Any], object] | None = None, default: Any = None) -> Any:
-    return field(default=default, metadata={"help": words, "check": check})
+def _fact(texts: str, check: Callable[[str, Any], object] | None = None, default: Any = None) -> Any:
+    return field(default=default, metadata={"help": texts, "check": check})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +95,11 @@ class AgentFacts:
     @property
     def is_about_records(self) -> bool:
         """Whether records are protected, where an agent's function may be; refuse what says neither or both."""
-        told = (self.records is not None, self.gradient_bound is not None)
-        if all(told) == (self.gradient_distance is not None) or any(told) != all(told):
+        reported = (self.records is not None, self.gradient_bound is not None)
+        if all(reported) == (self.gradient_distance is not None) or any(reported) != all(reported):
             raise InputError(f"It is not clear what is protected: {_PROTECTS}.")
-        if all(told) and self.quadratic:
+        if all(reported) and self.quadratic:
             raise InputError(
                 "quadratic bounds are about an agent's function: give gradient_distance instead of records."
             )
-        return all(told)
+        return all(reported)

@@ -188,7 +188,7 @@ def label_json(claim: ClaimedFigure) -> dict[str, Any]:
 def print_figures(f: Figures) -> None:
     """Print the table and what belongs to it."""
     console = Console(highlight=False)
-    console.print(noise_words(f), soft_wrap=True)
+    console.print(noise_text(f), soft_wrap=True)
     console.print(_table(f))
     said = f.account
     hidden = said.protection
@@ -206,12 +206,12 @@ def print_figures(f: Figures) -> None:
     console.print(CLAIMED, soft_wrap=True)
 
 
-def noise_words(f: Figures) -> str:
+def noise_text(f: Figures) -> str:
     """Say the noise in a line."""
     rounds, first, last = len(f.noise), float(f.noise[0]), float(f.noise[-1])
-    course = shown(first) if first == last else f"{shown(first)} in the first, {shown(last)} in the last"
+    run_curve = shown(first) if first == last else f"{shown(first)} in the first, {shown(last)} in the last"
     measure, on = _MEASURES[f.described.agent.family], f.described.noised
-    return f"{f.described.name}: {measure} on {on}: {course} ({plural(rounds, 'private round')})"
+    return f"{f.described.name}: {measure} on {on}: {run_curve} ({plural(rounds, 'private round')})"
 
 
 def _table(f: Figures) -> Table:
@@ -227,21 +227,21 @@ def _table(f: Figures) -> Table:
     table.add_row("rho (zCDP)", f"{shown(f.dynamic_zcdp[0])} round 1\n{shown(f.dynamic_zcdp[-1])} all rounds")
     for each in f.sensitivities:
         claimed = [] if f.claimed_sensitivity is None else [_claimed_sensitivity(f.claimed_sensitivity)]
-        table.add_row(f"sensitivity, {each.theorem}", _course(each.bounds), *claimed)
+        table.add_row(f"sensitivity, {each.theorem}", _curve(each.bounds), *claimed)
         if any(each.log_jacobians):
-            table.add_row("log Jacobian", _course(each.log_jacobians))
+            table.add_row("log Jacobian", _curve(each.log_jacobians))
     return table
 
 
 def _status(claim: ClaimedFigure) -> str:
-    words = "printed conditions hold" if claim.conditions_hold else "outside its printed conditions"
-    return words if claim.provenance.value == "printed" else f"{words}; {claim.provenance.value}"
+    texts = "printed conditions hold" if claim.conditions_hold else "outside its printed conditions"
+    return texts if claim.provenance.value == "printed" else f"{texts}; {claim.provenance.value}"
 
 
 def _claimed_sensitivity(claim: ClaimedSensitivity) -> str:
     return f"{shown(claim.value)} ({claim.theorem})"
 
 
-def _course(values: tuple[float, ...]) -> str:
+def _curve(values: tuple[float, ...]) -> str:
     first, last = shown(values[0]), shown(values[-1])
     return first if first == last else f"{first} first\n{last} last"

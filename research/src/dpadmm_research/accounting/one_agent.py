@@ -116,8 +116,8 @@ class OneAgent:
     def at_level(self, first: float, shape: ArrayLike = 1.0) -> Floats:
         """Return the noise whose first private round has the level `first` and whose course is `shape`."""
         relative = self.levels(shape)
-        course = relative / relative[0]
-        return self.levels(first / course if self.family.is_pure else first * course)
+        curve = relative / relative[0]
+        return self.levels(first / curve if self.family.is_pure else first * curve)
 
     def calibrate(self, target: AnyTarget, shape: ArrayLike = 1.0) -> Floats:
         """Return the noise of this shape that spends the target, never more."""

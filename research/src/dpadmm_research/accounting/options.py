@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperGroup
 
-from dpadmm.cli.terminal import clear_failures, remember_options
+from dpadmm.cli.terminal import remember_options, report_failures
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ Action = Callable[["Described", dict[str, Any]], None]
 """What a sub-command does with the agent its options describe and the options that are not the agent's."""
 
 _LATE = ("tolerance", "records_per_person", "silos_per_person")
-_WORDS = {
+_TEXTS = {
     "eta": "penalty on an edge, in the first round where it grows; > 0",
     "rho": "penalty to the consensus model, > 0",
     "gamma": "step of the prox, > 0",
@@ -41,11 +41,11 @@ SCHEDULES = "constant, geometric:R (variance ratio R in (0, 1]), cao:BETA (BETA 
 
 
 def parameter(
-    name: str, kind: Any, words: str, default: Any = inspect.Parameter.empty, **more: Any
+    name: str, kind: Any, texts: str, default: Any = inspect.Parameter.empty, **more: Any
 ) -> inspect.Parameter:
     """Return one option as a parameter of a typer command."""
     decls = (f"--{name.replace('_', '-')}",)
-    annotation = Annotated[kind, typer.Option(*decls, help=words, **more)]
+    annotation = Annotated[kind, typer.Option(*decls, help=texts, **more)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
@@ -54,14 +54,14 @@ def settings_of(method: type["Method"]) -> dict[str, inspect.Parameter]:
     from dpadmm_research.accounting.facts import AgentFacts
     from dpadmm_research.accounting.public_facts import asked, numbers
 
-    hints, words = get_type_hints(AgentFacts), {each.name: each.metadata["help"] for each in fields(AgentFacts)}
+    hints, texts = get_type_hints(AgentFacts), {each.name: each.metadata["help"] for each in fields(AgentFacts)}
     own, facts = numbers(method), asked(method)
     kinds = {name: _kind(method, name) for name in own} | {name: hints[name] for name in facts}
     found = {}
     for name, default in sorted((own | facts).items(), key=lambda item: (item[0] in _LATE, item[1] is not MISSING)):
         shown = _shown(method, name)
         kind = _without_none(kinds[name]) if default is MISSING else kinds[name]
-        said = _WORDS.get(name, f"{name} of the method") if name in own else words[name]
+        said = _TEXTS.get(name, f"{name} of the method") if name in own else texts[name]
         panel = "Assumptions" if name in _LATE else "Settings"
         start = inspect.Parameter.empty if default is MISSING else default
         found[name] = parameter(shown, kind, f"{said}.", start, rich_help_panel=panel)
@@ -73,8 +73,8 @@ def _shown(method: type["Method"], name: str) -> str:
     from dpadmm.privacy.protection import Unit
 
     is_user = Unit.USER in method.about.units
-    words = {"number": "users" if is_user else "agents"} | ({"gradient_bound": "lipschitz"} if is_user else {})
-    return (_SHOWN | words).get(name, name)
+    texts = {"number": "users" if is_user else "agents"} | ({"gradient_bound": "lipschitz"} if is_user else {})
+    return (_SHOWN | texts).get(name, name)
 
 
 def _kind(method: type["Method"], name: str) -> Any:
@@ -116,7 +116,7 @@ class MethodGroup(TyperGroup):
         def run(**values: Any) -> None:
             from dpadmm_research.accounting.figures import Described
 
-            with clear_failures():
+            with report_failures():
                 chosen = {name: values.pop(each.name) for name, each in own.items()}
                 act(Described.by(method, {own[name].name: name for name in own}, chosen), values)
 
@@ -139,12 +139,12 @@ def _accountable() -> dict[str, type["Method"]]:
 
 
 def method_app(
-    verb: str, words: str, extra: Callable[[type["Method"]], list[inspect.Parameter]], act: Action
+    verb: str, texts: str, extra: Callable[[type["Method"]], list[inspect.Parameter]], act: Action
 ) -> typer.Typer:
     """Return the typer app with one sub-command per method."""
     members = {"extra": staticmethod(extra), "act": staticmethod(act), "verb": verb}
-    app = typer.Typer(cls=type("MethodGroup", (MethodGroup,), members), help=words, no_args_is_help=True)
-    app.callback(help=words)(_nothing)  # without one typer takes it for a single command
+    app = typer.Typer(cls=type("MethodGroup", (MethodGroup,), members), help=texts, no_args_is_help=True)
+    app.callback(help=texts)(_nothing)  # without one typer takes it for a single command
     return app
 
 
@@ -163,12 +163,12 @@ def levels_of(method: type["Method"]) -> tuple[str, ...]:
 
 def delta_option(method: type["Method"]) -> inspect.Parameter:
     """Return --delta: required where only Gaussian noise is known, else 0 unless given."""
-    words = "Probability that the epsilon bound fails, in (0, 1)"
+    texts = "Probability that the epsilon bound fails, in (0, 1)"
     if "noise_rate" in levels_of(method):
         return parameter(
-            "delta", float, f"{words}; 0 for pure epsilon (Laplace noise only).", 0.0, rich_help_panel="Noise"
+            "delta", float, f"{texts}; 0 for pure epsilon (Laplace noise only).", 0.0, rich_help_panel="Noise"
         )
-    return parameter("delta", float, f"{words}.", rich_help_panel="Noise")
+    return parameter("delta", float, f"{texts}.", rich_help_panel="Noise")
 
 
 def schedule_option() -> inspect.Parameter:

@@ -154,7 +154,7 @@ _PARTS: Mapping[str, _Part] = {
 }
 
 
-def one_agent(method: type[Method], **told: Any) -> OneAgent:
+def one_agent(method: type[Method], **reported: Any) -> OneAgent:
     """Return the agent that these facts and the method's own numbers describe, as the certificates see it.
 
     >>> from dpadmm.methods.p_admm import PADMM
@@ -162,17 +162,17 @@ def one_agent(method: type[Method], **told: Any) -> OneAgent:
     >>> f"{agent.certificates[0].bound:.6g} {agent.account(5.0).curve.epsilon(1e-5):.4g}"
     '0.0752157 0.3227'
     """
-    return claimed_agent(method, **told).agent
+    return claimed_agent(method, **reported).agent
 
 
-def claimed_agent(method: type[Method], **told: Any) -> ClaimedAgent:
+def claimed_agent(method: type[Method], **reported: Any) -> ClaimedAgent:
     """Return the agent of these facts, and beside it what the method's paper says of it."""
     known = asked(method)
-    missing = [name for name, default in known.items() if default is MISSING and name not in told]
+    missing = [name for name, default in known.items() if default is MISSING and name not in reported]
     if missing:
         raise InputError(f"{method.about.name} needs {', '.join(missing)}.")
-    facts = AgentFacts(**{name: told.get(name, default) for name, default in known.items()})
-    own = {name: value for name, value in told.items() if name not in known}
+    facts = AgentFacts(**{name: reported.get(name, default) for name, default in known.items()})
+    own = {name: value for name, value in reported.items() if name not in known}
     chosen = recycled_form(method) if facts.recycled else method
     if chosen is None:
         raise InputError(f"{method.about.name} has no recycled form.")
@@ -279,5 +279,5 @@ def _claims(algorithm: Any, setting: Setting, facts: AgentFacts) -> Claims | Non
             gamma=algorithm.gamma,
         )
     names = {name for kind in PRINTED_ONLY if isinstance(algorithm, kind) for name in PRINTED_ONLY[kind]}
-    told = {name: getattr(facts, name) for name in names if getattr(facts, name) is not None}
-    return replace(found, **told)
+    reported = {name: getattr(facts, name) for name in names if getattr(facts, name) is not None}
+    return replace(found, **reported)

@@ -132,13 +132,13 @@ def examine(
     seed: int = 0,
     sampler: Sampler | None = None,
     plan: NoisePlan | None = None,
-    promised: Curve | None = None,
+    reserved: Curve | None = None,
     how: How | None = None,
 ) -> tuple[AuditResult, ...]:
     """Attack one subject from several views with the same runs.
 
     sampler: where noise comes from (None: seeded). plan: the noise that is used (None: as the library calibrates it).
-    promised: what is put to the test (None: the curve that the plan's own statement certifies). how: the estimator
+    reserved: what is put to the test (None: the curve that the plan's own statement certifies). how: the estimator
     (None: GDP where the promise is a Gaussian curve, the plan's own family for releases on random batches,
     Clopper-Pearson elsewhere).
     """
@@ -147,7 +147,7 @@ def examine(
     attacks = [subject.attack(view) for view in views]
     begin = time.perf_counter()
     plan = subject.plan(target) if plan is None else plan
-    curve = plan.account().curve if promised is None else promised
+    curve = plan.account().curve if reserved is None else reserved
     if how is None:
         is_sampled = any(isinstance(release, SampledGaussianRelease) for release in plan)
         how = How.GDP if isinstance(curve, GaussianCurve) else How.FAMILY if is_sampled else How.CLOPPER_PEARSON
@@ -194,10 +194,10 @@ class Case(NamedTuple):
         """Return the curve of the same releases with so many times the noise."""
         if self.plan is None:
             raise InputError("A lower bound within a family of noise needs the noise plan.")
-        louder = {
+        scaled_noise = {
             at: {who: one.scale_noise(factor) for who, one in row.items()} for at, row in self.plan.releases.items()
         }
-        return NoisePlan(louder).account().curve
+        return NoisePlan(scaled_noise).account().curve
 
 
 def judged(case: Case, scores: Scores, confidence: float) -> AuditResult:

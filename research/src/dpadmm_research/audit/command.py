@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpadmm.cli.terminal import clear_failures
+from dpadmm.cli.terminal import report_failures
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def audit(
 
     Examples: dpadmm audit p-admm --out plots; dpadmm audit --all; dpadmm audit --product --epsilon 8
     """
-    with clear_failures():
+    with report_failures():
         from dpadmm.privacy.accounting import Target
 
         target = Target(epsilon, delta)
@@ -94,7 +94,7 @@ def _check_alone(algorithm: str | None, all_methods: bool, view: str | None) -> 
 
 
 def _chosen(
-    algorithm: str | None, all_methods: bool, word: str | None, seed: int
+    algorithm: str | None, all_methods: bool, term: str | None, seed: int
 ) -> "list[tuple[Subject, tuple[View, ...]]]":
     """Return what is attacked, with the views of each; everything wrong is refused before anything runs."""
     from dpadmm.checks import nearest
@@ -104,20 +104,20 @@ def _chosen(
     if (algorithm is None) == (not all_methods):
         raise InputError("Name one method to attack (dpadmm audit p-admm) or use --all, not both.", setting="method")
     subjects = all_subjects(seed) if algorithm is None else subjects_of(algorithm, seed)
-    if word is None:
+    if term is None:
         return [(subject, tuple(subject.views)) for subject in subjects]
-    words = {view.value: view for view in View}
-    if word not in words:
+    texts = {view.value: view for view in View}
+    if term not in texts:
         raise InputError(
-            f"--view must be one of {', '.join(words)}, got {word!r}.{nearest(word, words)}", setting="view"
+            f"--view must be one of {', '.join(texts)}, got {term!r}.{nearest(term, texts)}", setting="view"
         )
     seen: list[tuple[Subject, tuple[View, ...]]] = [
-        (subject, (words[word],)) for subject in subjects if words[word] in subject.views
+        (subject, (texts[term],)) for subject in subjects if texts[term] in subject.views
     ]
     if not seen:
         known = ", ".join(dict.fromkeys(view.value for subject in subjects for view in subject.views))
         raise InputError(
-            f"{algorithm} has no attack for the view {word!r}; it can be attacked by {known}.", setting="view"
+            f"{algorithm} has no attack for the view {term!r}; it can be attacked by {known}.", setting="view"
         )
     return seen
 
@@ -242,7 +242,7 @@ def _print_table(
     )
     failed = [finding for finding in findings if finding.is_broken]
     for finding in failed:
-        console.print(f"[bold red]BROKEN[/bold red] {cell(_words(finding))}", soft_wrap=True)
+        console.print(f"[bold red]BROKEN[/bold red] {cell(_text(finding))}", soft_wrap=True)
     console.print(
         f"{len(failed)} of {len(findings)} checks of single releases failed."
         if failed
@@ -253,7 +253,7 @@ def _print_table(
             console.print(cell(f"wrote {path}"), soft_wrap=True)
 
 
-def _words(finding: "CheckOutcome") -> str:
+def _text(finding: "CheckOutcome") -> str:
     measure = {"SENSITIVITY": "distance over bound", "MODEL": "distance"}.get(finding.check.name, "p-value")
     return (
         f"{finding.method}, {finding.pair}: it is not true that {finding.check.value} "

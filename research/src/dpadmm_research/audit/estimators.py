@@ -225,9 +225,9 @@ def _transcript(plan: Plan, noise: NoisePlan, world: Problem, models: list[Any])
         )
         return Transcript(events, (), (), np.zeros((1, number)))
 
-    told = script(found)
+    reported = script(found)
     engine = LocalEngine(number, plan.run.setting.tolerance, threads=1, recording=Recording(every=0), progress=False)
-    hook = Prompter(told, world, world)
+    hook = Prompter(reported, world, world)
     network = plan.run.setting.network
     modelled = engine.run(plan.run.method, world, Stopping(plan.rounds), network, hook).model(plan.run.output)
     # The map from messages to the model is linear here, and the same in both worlds: whether its sign agrees tells.

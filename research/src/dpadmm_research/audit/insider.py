@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpadmm.errors import InputError
-from dpadmm.noise.masks import PairwiseMasks, Words, from_words, sum_words
+from dpadmm.noise.masks import PairwiseMasks, Uint64s, from_uint64, sum_uint64
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.releases import SummedGaussianRelease
 from dpadmm.problems.arrays import Floats
@@ -21,7 +21,7 @@ from dpadmm_research.audit.attacks import Evidence, Scores, leaked
 from dpadmm_research.audit.likelihood import gaussian_gap
 from dpadmm_research.audit.neighbours import saturated
 from dpadmm_research.audit.subjects import MethodSubject
-from dpadmm_research.audit.transcripts import Event, Letters, Transcript, Wire, replay
+from dpadmm_research.audit.transcripts import Event, MaskedMessages, Transcript, Wire, replay
 from dpadmm_research.audit.worst_cases import WorstCase
 
 SILOS = 5
@@ -57,33 +57,33 @@ class Insider:
 
     def _event(self, release: SummedGaussianRelease, run: Transcript, first: Event, second: Event) -> Floats:
         """Return the log ratio of one sum: of messages that can be read one by one, and of the sum of the others."""
-        letters, grid = run.letters[first.kind, first.round], release.certificate.grid
+        envelopes, grid = run.masked[first.kind, first.round], release.certificate.grid
         assert grid is not None and first.silos is not None and second.silos is not None  # noqa: PT018 - masked sums
         clean, std = (first.silos, second.silos), release.share_std
-        honest = len(letters.sent) - self.colluders
-        total, left, rest = np.zeros(clean[0].shape[-1]), sum_words(letters.sent), list(range(honest))
-        for own in letters.own[honest:]:
+        honest = len(envelopes.sent) - self.colluders
+        total, left, rest = np.zeros(clean[0].shape[-1]), sum_uint64(envelopes.sent), list(range(honest))
+        for own in envelopes.own[honest:]:
             left = left - own
         for i in range(honest):
-            bare = self._stripped(letters, i, first)
+            bare = self._stripped(envelopes, i, first)
             values = clean[0][i], clean[1][i]
-            if _is_plausible(from_words(bare, grid), values, std):
-                total += gaussian_gap(from_words(bare, grid), values, std)
+            if _is_plausible(from_uint64(bare, grid), values, std):
+                total += gaussian_gap(from_uint64(bare, grid), values, std)
                 left = left - bare
                 rest.remove(i)
         if rest:
             hidden = clean[0][rest].sum(axis=0), clean[1][rest].sum(axis=0)
-            total += gaussian_gap(from_words(left, grid), hidden, std * np.sqrt(len(rest)))
+            total += gaussian_gap(from_uint64(left, grid), hidden, std * np.sqrt(len(rest)))
         return total
 
-    def _stripped(self, letters: Letters, silo: int, event: Event) -> Words:
+    def _stripped(self, envelopes: MaskedMessages, silo: int, event: Event) -> Uint64s:
         """Return a silo's message without the masks that it shares with the colluders."""
-        sent = letters.sent[silo]
+        sent = envelopes.sent[silo]
         shared = [
-            _with(masks, silo).words(event.kind.name, event.round, sent.size).reshape(sent.shape)
-            for masks in letters.masks[len(letters.sent) - self.colluders :]
+            _with(masks, silo).values(event.kind.name, event.round, sent.size).reshape(sent.shape)
+            for masks in envelopes.masks[len(envelopes.sent) - self.colluders :]
         ]
-        return sum_words([sent, *shared])  # what one of a pair adds, the other subtracts
+        return sum_uint64([sent, *shared])  # what one of a pair adds, the other subtracts
 
 
 def _with(masks: PairwiseMasks, silo: int) -> PairwiseMasks:

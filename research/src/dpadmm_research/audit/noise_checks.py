@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, gammainc, gammaincc, gammaincinv
 
 from dpadmm.errors import InputError
-from dpadmm.noise.masks import from_words
+from dpadmm.noise.masks import from_uint64
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.releases import (
     CoordinateLaplaceRelease,
@@ -36,7 +36,7 @@ from dpadmm.privacy.releases import (
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.audit.findings import FALSE_ALARM, Check, CheckOutcome
 from dpadmm_research.audit.likelihood import releases_of
-from dpadmm_research.audit.transcripts import Event, Letters, Transcript
+from dpadmm_research.audit.transcripts import Event, MaskedMessages, Transcript
 
 _MOST_ROWS = 300  # noises compared with each other: 45,000 pairs
 
@@ -81,27 +81,27 @@ def check_streams(
 def streams_of(transcript: Transcript, plan: NoisePlan) -> Iterator[Stream]:
     """Yield the noise of every release; of sums under masks, the share of every silo."""
     for event in transcript.events:
-        letters = transcript.letters.get((event.kind, event.round))
+        envelopes = transcript.masked.get((event.kind, event.round))
         for place, release in enumerate(releases_of(plan, event)):
             where = f"{event.kind.name}, round {event.round}, agent {int(event.agents[place])}"
             if event.kind.step:
                 where += f", step {event.kind.step}"
-            if isinstance(release, SummedGaussianRelease) and letters is not None:
-                yield from _shares(event, letters, release, where)
+            if isinstance(release, SummedGaussianRelease) and envelopes is not None:
+                yield from _shares(event, envelopes, release, where)
                 continue
             noise = event.sent[place] - event.clean[place]
             yield Stream(where, noise, size_of(release, noise), event.clean[place])
 
 
-def _shares(event: Event, letters: Letters, release: SummedGaussianRelease, where: str) -> Iterator[Stream]:
+def _shares(event: Event, envelopes: MaskedMessages, release: SummedGaussianRelease, where: str) -> Iterator[Stream]:
     grid, silos = release.certificate.grid, event.silos
     if grid is None or silos is None:
         raise InputError("A sum under masks must have a grid and the values that were added up.")
     # Written out again: shares of all silos but the colluders must amount to what is counted (C12).
     honest = release.silos - release.certificate.protection.n_colluders
     share = replace(release.share(0), noise_std=release.noise_std / math.sqrt(honest))
-    for i, own in enumerate(letters.own):
-        noise = from_words(own, grid) - silos[i]
+    for i, own in enumerate(envelopes.own):
+        noise = from_uint64(own, grid) - silos[i]
         yield Stream(f"{where}, share of silo {i}", noise, size_of(share, noise), silos[i])
 
 
@@ -150,8 +150,8 @@ def _masked(transcript: Transcript) -> list[Half]:
     """Return the first bit of every word that leaves a silo: a mask that served twice, or none, gives itself away."""
     return [
         (f"words of {kind.name}, round {k}, silo {i}", (sent.view(np.int64) < 0).ravel())
-        for (kind, k), letters in transcript.letters.items()
-        for i, sent in enumerate(letters.sent)
+        for (kind, k), envelopes in transcript.masked.items()
+        for i, sent in enumerate(envelopes.sent)
     ]
 
 

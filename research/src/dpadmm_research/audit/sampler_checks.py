@@ -81,9 +81,9 @@ def check_sampler(sampler: Sampler | None = None, vectors: int | None = None) ->
     for family in (_gaussian, _laplace, _spherical):
         streams = []
         for k in (1, 2, 3):
-            release, louder, agents = family(k, _STD), family(k, 2 * _STD), np.arange(number)
+            release, scaled_noise, agents = family(k, _STD), family(k, 2 * _STD), np.arange(number)
             draw = Draw(MessageKind("message"), k, agents)
-            asked = [replace(louder if i % 2 else release, agent=i) for i in range(number)]
+            asked = [replace(scaled_noise if i % 2 else release, agent=i) for i in range(number)]
             sent = chosen.perturb(np.zeros((number, _DIMENSION, 1)), asked, draw)
             noise = sent[:, :, 0].T / np.where(agents % 2, 2.0, 1.0)
             streams.append(Stream(f"round {k}", noise, size_of(release, noise), np.zeros_like(noise)))

@@ -37,7 +37,7 @@ class Arrivals:
         After m steps the token is normal with means +-a_m and variance v_m. Without a clock both are mixed over m by
         the probability of arriving then. (Helpers visited twice make these slightly wrong, which weakens the attack.)
         """
-        means, variances, chances = self._courses()
+        means, variances, chances = self._curves()
         arrived = self.rounds > 0
         found = np.zeros_like(self.values)
         z = self.values[:, arrived]
@@ -48,7 +48,7 @@ class Arrivals:
             found[:, arrived] = _mixture(z, means, variances, chances) - _mixture(z, -means, variances, chances)
         return found
 
-    def _courses(self) -> tuple[Floats, Floats, Floats]:
+    def _curves(self) -> tuple[Floats, Floats, Floats]:
         n = self.users
         longest = _longest(n)
         stretch = 1 + 2 * _LAM / n

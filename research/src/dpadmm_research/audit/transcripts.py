@@ -21,7 +21,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, NoiseHook, OneNoise
 from dpadmm.methods.dvp import OBJECTIVE
 from dpadmm.networks.graph import Network
-from dpadmm.noise.masks import PairwiseMasks, Words, pairwise_masks
+from dpadmm.noise.masks import PairwiseMasks, Uint64s, pairwise_masks
 from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.sampler import Sampler
@@ -56,14 +56,14 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Letters:
+class MaskedMessages:
     """What silos did for one sum under masks: `own` words of each, which it knows itself, and the words that left it.
 
     masks: of each silo, its secrets.
     """
 
-    own: tuple[Words, ...]
-    sent: tuple[Words, ...]
+    own: tuple[Uint64s, ...]
+    sent: tuple[Uint64s, ...]
     masks: tuple[PairwiseMasks, ...]
 
 
@@ -71,14 +71,14 @@ class Letters:
 class Transcript:
     """A batch of runs: the draws in order, messages and broadcasts by round, and the final estimate (d, R).
 
-    letters: of every sum under masks, by message kind and round.
+    envelopes: of every sum under masks, by message kind and round.
     """
 
     events: tuple[Event, ...]
     messages: tuple[Floats, ...]
     broadcasts: tuple[Floats, ...]
     estimate: Floats
-    letters: Mapping[tuple[MessageKind, int], Letters] = field(default_factory=dict, repr=False)
+    masked: Mapping[tuple[MessageKind, int], MaskedMessages] = field(default_factory=dict, repr=False)
 
     def traffic(self, wire: Wire) -> tuple[Floats, ...]:
         """Return what travels in sight."""
@@ -119,7 +119,7 @@ class RunSetup:
 def record(stage: Stage, world: Any, noise: NoiseHook) -> Transcript:
     """Run on this data with this noise and keep everything."""
     run = stage.run(world, _Recorder(noise))
-    return replace(run, letters=noise.letters) if isinstance(noise, OpenNoise) else run
+    return replace(run, masked=noise.masked) if isinstance(noise, OpenNoise) else run
 
 
 def replay(stage: Stage, world: Any, recorded: Transcript, own: Any) -> Transcript:
@@ -138,19 +138,19 @@ class OpenNoise(PlannedNoise):
         silos = {release.silos for release in plan if isinstance(release, SummedGaussianRelease)}
         self.secrets = tuple(pairwise_masks(silos.pop(), b"audit")) if silos else ()
         super().__init__(plan, sampler, replicas, self.secrets or None)
-        self.letters: dict[tuple[MessageKind, int], Letters] = {}
-        self._own: tuple[Words, ...] = ()
+        self.masked: dict[tuple[MessageKind, int], MaskedMessages] = {}
+        self._own: tuple[Uint64s, ...] = ()
 
-    def shares(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> list[Words]:
+    def shares(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> list[Uint64s]:
         """Return the silos' words before their masks."""
         parts = super().shares(kind, k, agents, values)
         self._own = tuple(parts)
         return parts
 
-    def sent(self, kind: MessageKind, k: int, messages: Floats) -> list[Words]:
+    def sent(self, kind: MessageKind, k: int, messages: Floats) -> list[Uint64s]:
         """Return what leaves, and keep it beside what it is made of."""
         sent = super().sent(kind, k, messages)
-        self.letters[kind, k] = Letters(self._own, tuple(sent), self.secrets)
+        self.masked[kind, k] = MaskedMessages(self._own, tuple(sent), self.secrets)
         return sent
 
 

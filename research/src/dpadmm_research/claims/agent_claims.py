@@ -57,10 +57,10 @@ def constant_level(values: Floats, theorem: str) -> float:
     return float(values[0])
 
 
-def repeated(noise: ClaimedNoise, target: ClaimedEpsilon, course: Floats, first_round: int = 1) -> ClaimedSchedule:
+def repeated(noise: ClaimedNoise, target: ClaimedEpsilon, curve: Floats, first_round: int = 1) -> ClaimedSchedule:
     """Return a claimed noise as one level per private round, `course` times it."""
     return ClaimedSchedule(
-        values=tuple((noise.value * course).tolist()),
+        values=tuple((noise.value * curve).tolist()),
         first_round=first_round,
         kind=noise.kind,
         target=target,

@@ -18,7 +18,7 @@ from enum import Enum
 from typing import ClassVar, TypeVar
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 
 
@@ -83,12 +83,12 @@ class ClaimedFigure:
     @property
     def label(self) -> str:
         """The words that must stand beside the figure in every output."""
-        words = [f"claimed: {self.paper.value}, {self.theorem}"]
+        texts = [f"claimed: {self.paper.value}, {self.theorem}"]
         if self.provenance is Provenance.RECONSTRUCTED:
-            words.append("reconstructed")
+            texts.append("reconstructed")
         if not self.conditions_hold:
-            words.append("outside its printed conditions")
-        return "[" + "; ".join(words) + "]"
+            texts.append("outside its printed conditions")
+        return "[" + "; ".join(texts) + "]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ class ClaimedValue(ClaimedFigure):
         """Refuse what is no figure; an infinite one is allowed and says that the claim is empty."""
         super().__post_init__()
         if math.isnan(self.value) or self.value < 0:
-            raise InputError(f"A claimed figure must be 0 or greater, got {shown(self.value)}.", setting="value")
+            raise InputError(f"A claimed figure must be 0 or greater, got {safe_repr(self.value)}.", setting="value")
 
     def __str__(self) -> str:
         """Show the figure with its label."""

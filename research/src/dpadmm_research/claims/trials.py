@@ -158,11 +158,11 @@ def network(
     seen = arrivals(users, sigma, runs, np.random.default_rng(seed))
     ratios = seen.log_ratios(has_clock)
     claim = claims.NetworkTheorem4(participations=1, users=users, lipschitz=1.0, gamma=1.0)
-    words = "knows the round" if has_clock else "sees values only"
+    texts = "knows the round" if has_clock else "sees values only"
     # Of two users, one sees all that the other sends.
     exact = order * 8 / sigma**2 if users == 2 else None
     return _renyi_trial(
-        "Fixed-point, Theorem 4", f"n = {users}, K_i = 1, sigma = 4, the peer {words}", claim, order, sigma, ratios,
+        "Fixed-point, Theorem 4", f"n = {users}, K_i = 1, sigma = 4, the peer {texts}", claim, order, sigma, ratios,
         exact, confidence,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm_research.comparison.adult import AdultData
-from dpadmm_research.comparison.contenders import Arena, Contender, trial
+from dpadmm_research.comparison.contenders import ComparisonSetting, Contender, trial
 from dpadmm_research.networks import erdos_renyi
 from dpadmm_research.reproduction.figure import Order
 from dpadmm_research.reproduction.table import Reading, Rows, Table, chosen
@@ -36,7 +36,7 @@ def race(
     rows: Rows,
     panel: str,
     data: AdultData,
-    arena: Arena,
+    compared: ComparisonSetting,
     contenders: Sequence[Contender],
     epsilons: Sequence[float],
     order: Order,
@@ -46,20 +46,28 @@ def race(
     """Run every contender, all its budgets and readings in one batch; `bare` also runs without noise."""
     for contender in contenders:
         trials = [
-            trial(contender, arena, reading, epsilon) for epsilon in epsilons for reading in order.accounting.readings
+            trial(contender, compared, reading, epsilon)
+            for epsilon in epsilons
+            for reading in order.accounting.readings
         ]
         if contender is bare:
             trials.append(Trial.bare())
         batch = run_trials(
-            contender.method, arena.problem, arena.rounds, trials, runs=runs, seed=order.seed, network=arena.network
+            contender.method,
+            compared.problem,
+            compared.rounds,
+            trials,
+            runs=runs,
+            seed=order.seed,
+            network=compared.network,
         )
         tail = data.loss(batch.run.tail_average)
         for each, columns in batch:
             for k, losses in zip(batch.run.history.rounds, batch.mean_loss[:, columns], strict=True):
                 _add(rows, panel, each, float(k), LOSS, losses)
-            _add(rows, panel, each, float(arena.rounds), TAIL, tail[columns])
+            _add(rows, panel, each, float(compared.rounds), TAIL, tail[columns])
             if each.plan is not None:
-                _add_courses(rows, panel, each, contender, arena)
+                _add_curves(rows, panel, each, contender, compared)
 
 
 def _add(rows: Rows, panel: str, each: Trial, x: float, metric: str, values: object) -> None:
@@ -69,25 +77,25 @@ def _add(rows: Rows, panel: str, each: Trial, x: float, metric: str, values: obj
     )  # fmt: skip
 
 
-def _add_courses(rows: Rows, panel: str, each: Trial, contender: Contender, arena: Arena) -> None:
+def _add_curves(rows: Rows, panel: str, each: Trial, contender: Contender, compared: ComparisonSetting) -> None:
     """Add the certified epsilon after every iteration, for claimed noise the claimed one, and Gaussian noise's std."""
-    is_pure = isinstance(contender.target(arena, each.epsilon), PureTarget)
-    rounds = range(1, arena.rounds + 1)
-    courses = {CERTIFIED_EPS: each.certified_course(0.0 if is_pure else arena.delta, rounds)}
+    is_pure = isinstance(contender.target(compared, each.epsilon), PureTarget)
+    rounds = range(1, compared.rounds + 1)
+    run_curves = {CERTIFIED_EPS: each.certified_curve(0.0 if is_pure else compared.delta, rounds)}
     if each.reading is Reading.CLAIMED:
-        courses[CLAIMED_EPS] = contender.claimed_course(arena, each.epsilon)
+        run_curves[CLAIMED_EPS] = contender.claimed_curve(compared, each.epsilon)
     stds = [r.noise_std for r in each.plan if r.round <= 1 and isinstance(r, GaussianRelease)] if each.plan else []
     if stds:
-        courses[FIRST_STD] = [max(stds)]
-    for metric, course in courses.items():
-        for k, value in enumerate(course, start=1):
+        run_curves[FIRST_STD] = [max(stds)]
+    for metric, run_curve in run_curves.items():
+        for k, value in enumerate(run_curve, start=1):
             rows.fact(
                 panel=panel, curve=each.curve, reading=each.reading, epsilon=each.epsilon, x=k, metric=metric,
                 value=value,
             )  # fmt: skip
 
 
-def told(epsilon: float) -> str:
+def reported(epsilon: float) -> str:
     """Return a certified epsilon in words: below some noise level delta alone covers everything."""
     if np.isnan(epsilon):
         return "unknown"

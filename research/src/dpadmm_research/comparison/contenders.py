@@ -1,7 +1,8 @@
 """The methods on a graph that race on Adult: how each is built, and its noise by the papers' own formulas.
 
-`Arena` is the race's ground. A contender gives, for a budget, the claimed noise levels (one row per agent, one column
-per iteration) and how the claimed epsilon accumulates; the certified counterparts come from the method's mechanisms.
+`ComparisonSetting` says what is compared. A contender gives, for a budget, the claimed noise levels (one row per agent,
+one column per iteration) and how the claimed epsilon accumulates; the certified counterparts come from the method's
+mechanisms.
 """
 
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,7 @@ from dpadmm_research.reproduction.trials import TOLERANCE, Trial
 
 
 @dataclass(frozen=True)
-class Arena:
+class ComparisonSetting:
     """The problem, who talks to whom, for how many iterations, and the delta of Gaussian methods."""
 
     problem: Problem = field(repr=False)
@@ -73,32 +74,34 @@ class Contender(Protocol):
         """The shape of its noise."""
         ...
 
-    def target(self, arena: Arena, epsilon: float) -> Target | PureTarget:
+    def target(self, comparison: ComparisonSetting, epsilon: float) -> Target | PureTarget:
         """The budget in the form the noise needs."""
         ...
 
-    def claimed_levels(self, arena: Arena, epsilon: float) -> Floats:
+    def claimed_levels(self, comparison: ComparisonSetting, epsilon: float) -> Floats:
         """The noise by the paper's formula, (agents, iterations)."""
         ...
 
-    def claimed_course(self, arena: Arena, epsilon: float) -> list[float]:
+    def claimed_curve(self, comparison: ComparisonSetting, epsilon: float) -> list[float]:
         """The claimed epsilon after every iteration: the largest over the agents."""
         ...
 
 
-def trial(contender: Contender, arena: Arena, reading: Reading, epsilon: float) -> Trial:
+def trial(contender: Contender, comparison: ComparisonSetting, reading: Reading, epsilon: float) -> Trial:
     """Return the contender's trial with the noise of this reading."""
-    mechanisms = contender.method.mechanisms(Setting(arena.problem, arena.rounds, TOLERANCE, arena.network))
+    mechanisms = contender.method.mechanisms(
+        Setting(comparison.problem, comparison.rounds, TOLERANCE, comparison.network)
+    )
     if reading is Reading.CLAIMED:
         last = max(row.rounds[-1] for row in mechanisms[0].rows)
-        plan = at_levels(mechanisms, [contender.claimed_levels(arena, epsilon)[:, :last]])
+        plan = at_levels(mechanisms, [contender.claimed_levels(comparison, epsilon)[:, :last]])
     else:
-        plan = calibrate(mechanisms, contender.target(arena, epsilon), contender.schedule)
+        plan = calibrate(mechanisms, contender.target(comparison, epsilon), contender.schedule)
     return Trial(contender.label, reading, epsilon, plan)
 
 
 @dataclass(frozen=True)
-class PAdmmRacer:
+class PAdmmContender:
     """P-ADMM: Gaussian noise whose variance falls by `decay` R a round; noise by Theorem 3 with V = 1."""
 
     eta: float
@@ -119,34 +122,34 @@ class PAdmmRacer:
         """Geometric."""
         return Geometric(self.decay)
 
-    def target(self, arena: Arena, epsilon: float) -> Target:
+    def target(self, comparison: ComparisonSetting, epsilon: float) -> Target:
         """(epsilon, delta)."""
-        return Target(epsilon, arena.delta)
+        return Target(epsilon, comparison.delta)
 
-    def claimed_levels(self, arena: Arena, epsilon: float) -> Floats:
+    def claimed_levels(self, comparison: ComparisonSetting, epsilon: float) -> Floats:
         """s_{i,1} by Theorem 3, then the decay."""
         first = [
             p_admm.theorem_3_noise(
                 epsilon=epsilon,
-                delta=arena.delta,
+                delta=comparison.delta,
                 decay=self.decay,
-                rounds=arena.rounds,
+                rounds=comparison.rounds,
                 gradient_bound=1.0,
                 eta=self.eta,
                 degree=int(degree),
-                l2_weight=arena.ridge_share / 2,
+                l2_weight=comparison.ridge_share / 2,
             ).value
-            for degree in arena.network.degrees
+            for degree in comparison.network.degrees
         ]
-        return np.outer(first, self.schedule.shape(arena.rounds))
+        return np.outer(first, self.schedule.shape(comparison.rounds))
 
-    def claimed_course(self, arena: Arena, epsilon: float) -> list[float]:
+    def claimed_curve(self, comparison: ComparisonSetting, epsilon: float) -> list[float]:
         """Theorem 3 for the first k rounds; every agent spends the same."""
-        degree = int(arena.network.degrees[0])
-        std = float(self.claimed_levels(arena, epsilon)[0, 0])
+        degree = int(comparison.network.degrees[0])
+        std = float(self.claimed_levels(comparison, epsilon)[0, 0])
         rho = p_admm.theorem_2_rho(gradient_bound=1.0, eta=self.eta, degree=degree, noise_std=std)
-        rounds = range(1, arena.rounds + 1)
-        return [p_admm.theorem_3_epsilon(rho, decay=self.decay, rounds=k, delta=arena.delta).value for k in rounds]
+        rounds = range(1, comparison.rounds + 1)
+        return [p_admm.theorem_3_epsilon(rho, decay=self.decay, rounds=k, delta=comparison.delta).value for k in rounds]
 
 
 class _Objective:
@@ -157,13 +160,13 @@ class _Objective:
         """The same noise in every noisy iteration."""
         return Constant()
 
-    def target(self, arena: Arena, epsilon: float) -> PureTarget:
+    def target(self, comparison: ComparisonSetting, epsilon: float) -> PureTarget:
         """Pure epsilon."""
         return PureTarget(epsilon)
 
 
 @dataclass(frozen=True)
-class DvpRacer(_Objective):
+class DvpContender(_Objective):
     """DVP; noise by eq. (30) of R-ADMM on every iteration."""
 
     eta: float
@@ -174,21 +177,21 @@ class DvpRacer(_Objective):
         """The library's DVP."""
         return DVP(self.eta)
 
-    def claimed_levels(self, arena: Arena, epsilon: float) -> Floats:
+    def claimed_levels(self, comparison: ComparisonSetting, epsilon: float) -> Floats:
         """One rate for all iterations."""
         rates = [
-            dvp.total_epsilon_noise(objective, epsilon=epsilon, iterations=arena.rounds).value
-            for objective in arena.objectives(self.eta)
+            dvp.total_epsilon_noise(objective, epsilon=epsilon, iterations=comparison.rounds).value
+            for objective in comparison.objectives(self.eta)
         ]
-        return np.repeat(np.array(rates)[:, None], arena.rounds, axis=1)
+        return np.repeat(np.array(rates)[:, None], comparison.rounds, axis=1)
 
-    def claimed_course(self, arena: Arena, epsilon: float) -> list[float]:
+    def claimed_curve(self, comparison: ComparisonSetting, epsilon: float) -> list[float]:
         """Linear."""
-        return (epsilon * np.arange(1, arena.rounds + 1) / arena.rounds).tolist()
+        return (epsilon * np.arange(1, comparison.rounds + 1) / comparison.rounds).tolist()
 
 
 @dataclass(frozen=True)
-class MAdmmRacer(_Objective):
+class MAdmmContender(_Objective):
     """M-ADMM with penalties `eta growth^t`; noise by its total privacy loss, the same rate of e in every iteration."""
 
     eta: float
@@ -200,28 +203,28 @@ class MAdmmRacer(_Objective):
         """The library's M-ADMM."""
         return MADMM(self.eta, self.growth)
 
-    def _objectives(self, arena: Arena) -> list[list[PerturbedObjective]]:
-        etas = [self.eta * self.growth**t for t in range(1, arena.rounds + 1)]
-        return [[replace(agent, eta=eta) for eta in etas] for agent in arena.objectives(self.eta)]
+    def _objectives(self, comparison: ComparisonSetting) -> list[list[PerturbedObjective]]:
+        etas = [self.eta * self.growth**t for t in range(1, comparison.rounds + 1)]
+        return [[replace(agent, eta=eta) for eta in etas] for agent in comparison.objectives(self.eta)]
 
-    def _rates(self, arena: Arena, epsilon: float) -> list[float]:
-        return [m_admm.total_epsilon_noise(agent, epsilon=epsilon).value for agent in self._objectives(arena)]
+    def _rates(self, comparison: ComparisonSetting, epsilon: float) -> list[float]:
+        return [m_admm.total_epsilon_noise(agent, epsilon=epsilon).value for agent in self._objectives(comparison)]
 
-    def claimed_levels(self, arena: Arena, epsilon: float) -> Floats:
+    def claimed_levels(self, comparison: ComparisonSetting, epsilon: float) -> Floats:
         """The rate of the linear term is `alpha/(2 eta(t) deg)`."""
-        rates = np.array(self._rates(arena, epsilon))[:, None]
-        etas = self.eta * self.growth ** np.arange(1, arena.rounds + 1)
-        return np.asarray(rates / (2 * etas[None, :] * arena.network.degrees[:, None]))
+        rates = np.array(self._rates(comparison, epsilon))[:, None]
+        etas = self.eta * self.growth ** np.arange(1, comparison.rounds + 1)
+        return np.asarray(rates / (2 * etas[None, :] * comparison.network.degrees[:, None]))
 
-    def claimed_course(self, arena: Arena, epsilon: float) -> list[float]:
+    def claimed_curve(self, comparison: ComparisonSetting, epsilon: float) -> list[float]:
         """Partial sums; every agent spends the same."""
-        agent, rate = self._objectives(arena)[0], self._rates(arena, epsilon)[0]
-        rounds = range(1, arena.rounds + 1)
+        agent, rate = self._objectives(comparison)[0], self._rates(comparison, epsilon)[0]
+        rounds = range(1, comparison.rounds + 1)
         return [m_admm.total_epsilon(agent[:k], [rate] * k).value for k in rounds]
 
 
 @dataclass(frozen=True)
-class RAdmmRacer(_Objective):
+class RAdmmContender(_Objective):
     """R-ADMM with penalties `eta growth^t`, `gamma growth^t`; noise by eq. (30), odd iterations only.
 
     With growing penalties eq. (30) is evaluated at the first, smallest one: the claimed noise is a little larger.
@@ -237,16 +240,16 @@ class RAdmmRacer(_Objective):
         """The library's R-ADMM."""
         return RADMM(self.eta, self.gamma, self.growth)
 
-    def claimed_levels(self, arena: Arena, epsilon: float) -> Floats:
+    def claimed_levels(self, comparison: ComparisonSetting, epsilon: float) -> Floats:
         """One rate for all odd iterations."""
-        noisy = (arena.rounds + 1) // 2
+        noisy = (comparison.rounds + 1) // 2
         rates = [
             r_admm.theorem_iv_1_noise(objective, epsilon=epsilon, noisy_iterations=noisy).value
-            for objective in arena.objectives(self.eta * self.growth)
+            for objective in comparison.objectives(self.eta * self.growth)
         ]
-        return np.repeat(np.array(rates)[:, None], arena.rounds, axis=1)
+        return np.repeat(np.array(rates)[:, None], comparison.rounds, axis=1)
 
-    def claimed_course(self, arena: Arena, epsilon: float) -> list[float]:
+    def claimed_curve(self, comparison: ComparisonSetting, epsilon: float) -> list[float]:
         """A step at every odd iteration."""
-        noisy = (np.arange(1, arena.rounds + 1) + 1) // 2
+        noisy = (np.arange(1, comparison.rounds + 1) + 1) // 2
         return (epsilon * noisy / noisy[-1]).tolist()

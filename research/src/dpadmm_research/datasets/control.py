@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.data.examples import random_spd
 from dpadmm.data.partition import check_generator
 from dpadmm.errors import InputError
@@ -40,7 +40,9 @@ class ControlProblem:
         checks.count("horizon", self.horizon)
         low, high = self.eigenvalue_bounds
         if not 0 < checks.finite("lower bound", low) <= checks.finite("upper bound", high):
-            raise InputError(f"eigenvalue_bounds must satisfy 0 < lower <= upper, got {shown(self.eigenvalue_bounds)}.")
+            raise InputError(
+                f"eigenvalue_bounds must satisfy 0 < lower <= upper, got {safe_repr(self.eigenvalue_bounds)}."
+            )
         states, inputs = self.actuation.shape
         if np.linalg.matrix_rank(self.actuation) < inputs:
             raise InputError(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.data.partition import EncodedTable, Rows, check_generator
 from dpadmm.errors import InputError
 
@@ -23,7 +23,7 @@ def split(n_rows: int, rng: np.random.Generator, *, train_fraction: float = 0.7)
     size = int(np.floor(fraction * rows + 1e-9))
     if not 0 < size < rows:
         raise InputError(
-            f"train_fraction {shown(train_fraction)} of {rows} rows leaves one side empty; "
+            f"train_fraction {safe_repr(train_fraction)} of {rows} rows leaves one side empty; "
             "use more rows or another fraction."
         )
     order = check_generator(rng).permutation(rows)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpadmm import checks
-from dpadmm.cli.terminal import clear_failures
+from dpadmm.cli.terminal import report_failures
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def reproduce(
 
     Examples: dpadmm reproduce p-admm/fig1; dpadmm reproduce scoreboard --docs docs
     """
-    with clear_failures():
+    with report_failures():
         if show_list:
             _show_list()
             return

@@ -34,7 +34,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "matplotlib", "
 PIXELS_PER_INCH = 110
 _HERE = "dpadmm_research"
 _DRAWING = ("style", "output", "pages")
-_ROOMS = ("methods", "data", "networks", "noise", "planner", "privacy", "problems", "solvers")
+_MARGINS = ("methods", "data", "networks", "noise", "planner", "privacy", "problems", "solvers")
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
@@ -113,7 +113,7 @@ def _library() -> str:
     """Return a digest of the library's code that numbers may depend on."""
     package = Path(dpadmm.__file__).parent
     files = sorted((package / "core").glob("*.py"))  # in-process only: figures use no network
-    files += [file for room in _ROOMS for file in sorted((package / room).rglob("*.py"))]
+    files += [file for headroom in _MARGINS for file in sorted((package / headroom).rglob("*.py"))]
     return hashlib.sha256("".join(_code(file) for file in files).encode()).hexdigest()
 
 

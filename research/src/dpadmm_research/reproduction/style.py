@@ -138,7 +138,7 @@ def finish(
     labels = axes.get_legend_handles_labels()[1]
     if labels and legend == "above":
         columns = _columns(axes, labels)
-        _make_room(axes, math.ceil(len(labels) / columns), is_log_y)
+        _make_space(axes, math.ceil(len(labels) / columns), is_log_y)
         axes.legend(loc="upper center", fontsize=8, ncols=columns)
     elif labels:
         axes.legend(loc=legend, fontsize=8)
@@ -189,7 +189,7 @@ def _columns(axes: Any, labels: Sequence[str]) -> int:
     return 2 if len(labels) > 3 and needed < 0.83 * axes.figure.get_size_inches()[0] / spec.ncols else 1
 
 
-def _make_room(axes: Any, lines: int, is_log_y: bool) -> None:
+def _make_space(axes: Any, lines: int, is_log_y: bool) -> None:
     """Stretch the y axis upwards by what a legend of so many lines takes."""
     spec = axes.get_subplotspec().get_gridspec()
     # Titles and the x axis take about a quarter of a panel's height; a line of the legend takes 0.17 inches.

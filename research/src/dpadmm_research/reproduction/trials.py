@@ -43,7 +43,7 @@ class Trial:
         """Return what this noise costs by the certificates, at `delta` (0 for pure noise)."""
         return float("inf") if self.plan is None else self.plan.account().curve.epsilon(delta)
 
-    def certified_course(self, delta: float, rounds: Sequence[int]) -> list[float]:
+    def certified_curve(self, delta: float, rounds: Sequence[int]) -> list[float]:
         """Return the certified epsilon after each of these rounds."""
         if self.plan is None:
             raise InputError(f"The trial {self.curve!r} has no noise, so no epsilon.", setting="trial")
@@ -125,7 +125,7 @@ def run_trials(
     return Batch(run, tuple(trials), tuple(noise.columns), noise)
 
 
-def run_course(
+def record_run(
     method: Method,
     problem: Problem,
     marks: Sequence[int],

@@ -7,12 +7,12 @@ from dpadmm.privacy.protection import View
 from dpadmm_research.reproduction.figure import Figure, Finding, Part, Verdict
 from dpadmm_research.reproduction.style import COLOURS, MARKERS, canvas, finish, headline
 from dpadmm_research.reproduction.table import Reading, Table, chosen, mean_at, means
-from dpadmm_research.scoreboard.bout import PRICE, TUNING_RUNS
 from dpadmm_research.scoreboard.entries import ENTRIES, MOST_ROUNDS, VIEWS
 from dpadmm_research.scoreboard.measured import BARE, compute, compute_reference
+from dpadmm_research.scoreboard.method_run import PRICE, TUNING_RUNS
 from dpadmm_research.scoreboard.planned import compute_planned, planned_name
 from dpadmm_research.scoreboard.rows import DELTA, EPSILONS, PROFILE_SHARE, RUNS, SILOS, TRAIN
-from dpadmm_research.scoreboard.standings import TIE, competitors, duels_in_words, standings
+from dpadmm_research.scoreboard.standings import TIE, competitors, duels_text, standings
 
 SECONDS_OF = {
     "p-admm": 35.0, "p-admm-recycled": 17.0, "dvp": 14.0, "m-admm": 13.0, "r-admm": 8.0, "dp-dgd": 20.0,
@@ -50,15 +50,15 @@ def draw(table: Table, data: str) -> Any:
     losses = chosen(table, metric=TRAIN, reading=Reading.CERTIFIED)
     for place, (title, view, names) in enumerate(GROUPS):
         ax, last = axes.flat[place], axes.flat[-1]
-        letter = "ABCDE"[place]
+        envelope = "ABCDE"[place]
         for order, name in enumerate(names):
             own = PLACES[TRUSTING.get(name, name)]
             _draw_excess(ax, means(chosen(losses, curve=name)) - bare, own, name, order)
         lowest = chosen(losses, curve=list(names)).groupby(["x", "curve"])["value"].mean().groupby("x").min() - bare
-        _draw_excess(last, lowest, place, f"lowest of {letter}", place)
+        _draw_excess(last, lowest, place, f"lowest of {envelope}", place)
         planned = means(chosen(losses, curve=planned_name(view))) - bare
         ax.plot(planned.index, planned.clip(lower=LEAST_EXCESS), color="black", label="_planned", zorder=5)
-        _finish(ax, f"{letter}. {title}, {TRUST[view]}")
+        _finish(ax, f"{envelope}. {title}, {TRUST[view]}")
     _finish(axes.flat[-1], "the lowest of each panel")
     headline(
         picture, "Scoreboard", data=f"{data}, {SILOS} silos", privacy=f"certified eps, delta = {DELTA:g}",
@@ -90,15 +90,15 @@ def findings(table: Table) -> tuple[Finding, ...]:
     bare = mean_at(table, metric=TRAIN, curve=BARE)
     for view in VIEWS:
         firsts = [(e, standings(table, view, TRAIN, e)) for e in sorted(set(competitors(table, view)["epsilon"]))]
-        words = [f"eps {epsilon:g}: {here[0].name} {here[0].mean:.4f}" for epsilon, here in firsts]
-        lowest = "; ".join(words) + f"; non-private {bare:.4f}"
+        texts = [f"eps {epsilon:g}: {here[0].name} {here[0].mean:.4f}" for epsilon, here in firsts]
+        lowest = "; ".join(texts) + f"; non-private {bare:.4f}"
         own = means(chosen(table, metric=TRAIN, curve=planned_name(view)))
         planned = "; ".join(f"eps {epsilon:g}: {loss:.4f}" for epsilon, loss in own.items())
         found += [
-            Finding(f"(ours) dpadmm as planned, not tuned, {VIEWS[view].words}", planned, Verdict.NOT_COMPARABLE),
-            Finding(f"(ours) lowest training loss, {VIEWS[view].words}", lowest, Verdict.NOT_COMPARABLE),
+            Finding(f"(ours) dpadmm as planned, not tuned, {VIEWS[view].text}", planned, Verdict.NOT_COMPARABLE),
+            Finding(f"(ours) lowest training loss, {VIEWS[view].text}", lowest, Verdict.NOT_COMPARABLE),
             Finding(
-                f"(ours) ADMM against gradient methods, {VIEWS[view].words}", duels_in_words(table, view, TRAIN),
+                f"(ours) ADMM against gradient methods, {VIEWS[view].text}", duels_text(table, view, TRAIN),
                 Verdict.NOT_COMPARABLE,
             ),
         ]  # fmt: skip
@@ -109,7 +109,7 @@ def _starts() -> str:
     """Return which methods begin their search where."""
     methods: dict[str, list[str]] = {}
     for entry in ENTRIES:
-        methods.setdefault(entry.start_in_words, []).append(entry.name)
+        methods.setdefault(entry.start_text, []).append(entry.name)
     return ". ".join(f"{', '.join(names)}: {start}" for start, names in methods.items())
 
 

@@ -38,16 +38,16 @@ BATCH_SEED = 11
 
 
 @dataclass(frozen=True)
-class ViewWords:
+class ViewText:
     """What the board calls a view: in tables, and in headings, with who is trusted."""
 
     name: str
-    words: str
+    text: str
 
 
 VIEWS = {
-    View.EAVESDROPPER: ViewWords("messages", "eavesdropper: sees every message, trusts nobody"),
-    View.PUBLIC: ViewWords("release", "public: sees what the coordinator releases, trusts the coordinator"),
+    View.EAVESDROPPER: ViewText("messages", "eavesdropper: sees every message, trusts nobody"),
+    View.PUBLIC: ViewText("release", "public: sees what the coordinator releases, trusts the coordinator"),
 }
 """The views that the board has."""
 
@@ -132,7 +132,7 @@ class ScoreboardEntry:
         return (*own, self.rounds)
 
     @property
-    def start_in_words(self) -> str:
+    def start_text(self) -> str:
         """Where its search begins."""
         return "; ".join(map(str, (*self.knobs, self.rounds)))
 

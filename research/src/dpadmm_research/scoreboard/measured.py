@@ -11,8 +11,8 @@ from dpadmm.problems.arrays import Floats
 from dpadmm_research.comparison.adult import AdultData
 from dpadmm_research.reproduction.figure import Order
 from dpadmm_research.reproduction.table import Reading, Rows, Table
-from dpadmm_research.scoreboard.bout import Bout
 from dpadmm_research.scoreboard.entries import ENTRIES
+from dpadmm_research.scoreboard.method_run import MethodRun
 from dpadmm_research.scoreboard.rows import CERTIFIED_EPS, EPSILONS, ERROR, RUNS, SECONDS, TEST, TRAIN, board
 
 IS_TAIL = "tail average"
@@ -24,23 +24,26 @@ AT_LIMIT = "limit: "
 def compute(number: int, order: Order) -> Table:
     """One method: search settings for each budget, then run with fresh noise."""
     data = board(order)
-    bout = Bout(ENTRIES[number], data, order)
+    method_run = MethodRun(ENTRIES[number], data, order)
     rows = Rows(data.train.label)
-    for epsilon, choice in bout.tuned(order.pick(EPSILONS, EPSILONS[3:4])).items():
+    for epsilon, choice in method_run.tuned(order.pick(EPSILONS, EPSILONS[3:4])).items():
         begin = time.process_time()
-        batch = bout.run(choice.values, choice.rounds, [epsilon], order.runs_of(RUNS), order.seed)
+        batch = method_run.run(choice.values, choice.rounds, [epsilon], order.runs_of(RUNS), order.seed)
         seconds = (time.process_time() - begin) / order.runs_of(RUNS)
         if batch is None:
             continue
         model = batch.run.tail_average if choice.is_tail else batch.run.estimate
         facts: dict[str, Any] = {
-            "panel": bout.entry.panel, "curve": bout.entry.name, "reading": Reading.CERTIFIED, "epsilon": epsilon,
+            "panel": method_run.entry.panel, "curve": method_run.entry.name,
+            "reading": Reading.CERTIFIED, "epsilon": epsilon,
             "x": epsilon,
         }  # fmt: skip
         for metric, values in _scores(data.train, data.test, model).items():
             rows.add(**facts, metric=metric, values=values)
-        single = {CERTIFIED_EPS: bout.cost(batch.trials[0].plan), IS_TAIL: choice.is_tail, SECONDS: seconds}
-        single |= bout.numbers(choice) | {AT_LIMIT + name: side for name, side in bout.limits(choice).items()}
+        single = {CERTIFIED_EPS: method_run.cost(batch.trials[0].plan), IS_TAIL: choice.is_tail, SECONDS: seconds}
+        single |= method_run.numbers(choice) | {
+            AT_LIMIT + name: side for name, side in method_run.limits(choice).items()
+        }
         for metric, value in single.items():
             rows.fact(**facts, metric=metric, value=float(value))
     return rows.table()

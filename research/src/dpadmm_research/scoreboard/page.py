@@ -10,7 +10,7 @@ from dpadmm_research.scoreboard.entries import VIEWS, RoundKind, entry_of
 from dpadmm_research.scoreboard.measured import AT_LIMIT, BARE, IS_TAIL
 from dpadmm_research.scoreboard.planned import METHOD, planned_name
 from dpadmm_research.scoreboard.rows import DELTA, ERROR, ROUND_COUNT, SECONDS, SILOS, TRAIN
-from dpadmm_research.scoreboard.standings import duels_in_words, ranking
+from dpadmm_research.scoreboard.standings import duels_text, ranking
 
 FIGURES = (adult.FIGURE, star.LASSO_FIGURE, star.CONTROL_FIGURE)
 """Whose tables the page shows, in this order."""
@@ -37,8 +37,8 @@ def scoreboard(tables: Sequence[Table], cost: str) -> str:
         "",
     ]
     for view in VIEWS:
-        words = f"ADMM against gradient methods, each the best of its kind: {duels_in_words(table, view, TRAIN)}."
-        lines += [f"### View: {VIEWS[view].words}", "", words, "", *_adult_rows(table, view), ""]
+        texts = f"ADMM against gradient methods, each the best of its kind: {duels_text(table, view, TRAIN)}."
+        lines += [f"### View: {VIEWS[view].text}", "", texts, "", *_adult_rows(table, view), ""]
     lines += [f"{LIMIT} a number at a limit, which is named at the setting: the search could not go beyond it.", ""]
     lines += [f"* {choice}" for choice in adult.FIGURE.choices]
     for figure, numbers in zip(FIGURES[1:], tables[1:], strict=True):
@@ -109,12 +109,12 @@ def _loss_cell(table: Table, name: str, epsilon: float, digits: int) -> str:
 def _setting_cell(table: Table, name: str, epsilon: float) -> str:
     """Return every choice by name, and the limit that it is at."""
     rows, entry = chosen(table, curve=name, epsilon=epsilon), entry_of(name)
-    words = []
+    texts = []
     for knob in (*entry.knobs, entry.rounds):
         side = mean_at(rows, metric=AT_LIMIT + knob.name)
-        mark = f"{LIMIT} ({knob.limit_in_words(side)})" if side else ""
-        words.append(f"{knob.name} {mean_at(rows, metric=knob.name):.4g}{mark}")
-    return ", ".join([*words, "tail average" if mean_at(rows, metric=IS_TAIL) > 0 else "last iterate"])
+        mark = f"{LIMIT} ({knob.limit_text(side)})" if side else ""
+        texts.append(f"{knob.name} {mean_at(rows, metric=knob.name):.4g}{mark}")
+    return ", ".join([*texts, "tail average" if mean_at(rows, metric=IS_TAIL) > 0 else "last iterate"])
 
 
 def _planned_cell(table: Table, name: str, epsilon: float) -> str:
@@ -185,5 +185,5 @@ def _star_rows(table: Table) -> list[str]:
 
 def _listed(values: list[float]) -> str:
     """Return one value per budget, in their order; a single one if they are all the same."""
-    words = [f"{value:.4g}" for value in values]
-    return words[0] if len(set(words)) == 1 else ", ".join(words)
+    texts = [f"{value:.4g}" for value in values]
+    return texts[0] if len(set(texts)) == 1 else ", ".join(texts)

@@ -42,7 +42,7 @@ class Knob:
         """Say whether the search ended at a limit: -1 below, 1 above; 0 where it could go on, or nothing was chosen."""
         return int(value * 2 > self.most) - int(value / 2 < self.least)
 
-    def limit_in_words(self, side: float) -> str:
+    def limit_text(self, side: float) -> str:
         """Return why the search could not go on to that side."""
         return self.limits[int(side > 0)]
 

@@ -74,15 +74,15 @@ def duels(table: Table, view: View, metric: str) -> list[Duel]:
     return found
 
 
-def duels_in_words(table: Table, view: View, metric: str) -> str:
+def duels_text(table: Table, view: View, metric: str) -> str:
     """Say at which budgets which kind has the lower mean, with the numbers."""
     all_of_them = duels(table, view, metric)
     heads = {RoundKind.ADMM: "ADMM is ahead", RoundKind.GRADIENT: "gradient methods are ahead", None: "a tie"}
     summary = []
-    for winner, words in heads.items():
+    for winner, texts in heads.items():
         budgets = [f"{duel.epsilon:g}" for duel in all_of_them if duel.winner is winner]
         if budgets:
-            summary.append(f"{words} at eps {', '.join(budgets)}")
+            summary.append(f"{texts} at eps {', '.join(budgets)}")
     numbers = [
         f"eps {duel.epsilon:g}: {duel.admm.name} {duel.admm.mean:.4f}, {duel.gradient.name} {duel.gradient.mean:.4f}"
         for duel in all_of_them

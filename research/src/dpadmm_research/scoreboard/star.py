@@ -174,8 +174,8 @@ def draw(board: Board, table: Table, data: str) -> Any:
         for place, curve in enumerate(CURVES):
             rows = chosen(table, metric=ERROR, curve=curve, reading=reading)
             draw_curve(ax, rows, label=curve, place=place, reading=reading, is_marked=True)
-        words = "claimed by the paper" if reading is Reading.CLAIMED else "certified"
-        finish(ax, f"eps {words}", f"eps, {words}", ERROR, is_log_y=True, is_log_x=True)
+        texts = "claimed by the paper" if reading is Reading.CLAIMED else "certified"
+        finish(ax, f"eps {texts}", f"eps, {texts}", ERROR, is_log_y=True, is_log_x=True)
     privacy = f"eps = {EPSILONS[0]:g} to {EPSILONS[-1]:g}, pure (delta = 0); Gaussian: delta = {DELTA:g}"
     headline(picture, "Scoreboard", data=data, privacy=privacy, shown="mean of the runs")
     return picture
@@ -184,11 +184,11 @@ def draw(board: Board, table: Table, data: str) -> Any:
 def findings(table: Table) -> tuple[Finding, ...]:
     """What certificates and planning bring."""
     means = chosen(table, metric=ERROR).groupby(["epsilon", "curve"])["value"].mean().unstack()
-    words = [
+    texts = [
         f"eps {epsilon:g}: {row[PAPER]:.2g} by the paper, {row[CERTIFIED]:.2g} certified, {row[PLANNED]:.2g} planned"
         for epsilon, row in means.iterrows()
     ]
-    return (Finding("(ours) relative error of what is released", "; ".join(words), Verdict.NOT_COMPARABLE),)
+    return (Finding("(ours) relative error of what is released", "; ".join(texts), Verdict.NOT_COMPARABLE),)
 
 
 def _board(board: Board, cost: float) -> Figure:

@@ -43,12 +43,12 @@ def test_sample_responds_like_the_whole():
     np.testing.assert_allclose(sample(whole, 400).optimum, whole.optimum, rtol=1e-9)
 
 
-def test_the_draws_shown_have_the_spectral_radii_that_are_told():
+def test_the_draws_shown_have_the_spectral_radii_that_are_shown():
     radii = [replace(each, agents=1).world().spectral_radius for each in (fig3.CONTROL, *fig3.OTHERS)]
     assert [round(radius, 2) for radius in radii] == [0.67, 0.47, 0.84, 1.06]
 
 
-def test_condition_is_that_of_the_summed_quadratics_and_orders_the_draws_as_told():
+def test_condition_is_that_of_the_summed_quadratics_and_orders_the_draws_as_shown():
     """Spectral radii 0.47, 0.67, 0.68, 0.73 and 0.71, 0.73: the condition number grows 140-fold. 60 agents, as told."""
     found = []
     for seed in (24, 17, 12, 6, 20, 18):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.data.examples import Entries
+from dpadmm.data.examples import EntryDistribution
 from dpadmm_research.claims.bounds import Version
 from dpadmm_research.papers.consensus import fig2d
 from dpadmm_research.papers.consensus.draws import near
@@ -49,7 +49,7 @@ def test_fig_2a_comes_out_as_printed(seed):
 
 
 def test_other_readings_of_fig_2a_do_not():
-    signed = Lasso(entries=Entries.GAUSSIAN).bench()
+    signed = Lasso(entries=EntryDistribution.GAUSSIAN).bench()
     assert best_counts(signed, response(signed, 30), EPSILONS) == [5, 13, 20]
     shared = [Lasso(is_shared=True, data_seed=seed) for seed in range(5)]
     late = [response(condensed(lasso), 30) for lasso in shared]

@@ -10,11 +10,11 @@ from scipy.special import ndtr
 from dpadmm.privacy.curves import GaussianCurve
 from dpadmm_research.claims.base import linear_renyi_of_epsilon
 from dpadmm_research.papers.fixed_point.authors import (
-    ObjectiveCourse,
+    ObjectiveCurve,
     Tracking,
-    admm_course,
+    admm_curve,
     most_participations,
-    sgd_course,
+    sgd_curve,
 )
 from dpadmm_research.papers.fixed_point.costs import admm_cost, sgd_cost
 from dpadmm_research.papers.fixed_point.fig1 import compared
@@ -75,20 +75,20 @@ def plain_sgd(world, std, seed):
 class TestRuns:
     def test_admm_is_the_plain_loop(self, small):
         stds = np.array([0.0, 0.05, 3.0])
-        found = admm_course(small, stds, 5, Tracking.as_coded(small)).objective
+        found = admm_curve(small, stds, 5, Tracking.as_coded(small)).objective
         for column, std in enumerate(stds):
             np.testing.assert_allclose(found[:, column], plain_admm(small, std, 5), rtol=1e-9)
 
     def test_sgd_is_the_plain_loop(self, small):
         stds = np.array([0.0, 0.5, 30.0])
-        found = sgd_course(small, stds, 5).objective
+        found = sgd_curve(small, stds, 5).objective
         for column, std in enumerate(stds):
             np.testing.assert_allclose(found[:, column], plain_sgd(small, std, 5), rtol=1e-9)
 
     def test_measures(self):
-        course = ObjectiveCourse(np.array([[3.0, 1.0], [2.0, 5.0], [4.0, 2.0]]))
-        assert course.least.tolist() == [2.0, 1.0]
-        assert course.last.tolist() == [4.0, 2.0]
+        curve = ObjectiveCurve(np.array([[3.0, 1.0], [2.0, 5.0], [4.0, 2.0]]))
+        assert curve.least.tolist() == [2.0, 1.0]
+        assert curve.last.tolist() == [4.0, 2.0]
 
     def test_most_participations(self, small):
         s, counts = small.setting, []
@@ -103,8 +103,8 @@ class TestRuns:
     def test_public_code_is_slow_without_noise_because_of_its_tracking(self, world):
         """0.152 after K iterations as coded; 0.030 (least: 0.024) with the mean tracked; scikit-learn 0.0214."""
         quiet = np.zeros(1)
-        coded = admm_course(world, quiet, 0, Tracking.as_coded(world)).last[0]
-        consistent = admm_course(world, quiet, 0, Tracking.consistent(world))
+        coded = admm_curve(world, quiet, 0, Tracking.as_coded(world)).last[0]
+        consistent = admm_curve(world, quiet, 0, Tracking.consistent(world))
         best = world.objective(world.optimum[:, None])[0]
         assert coded == pytest.approx(0.152, abs=0.001)
         assert consistent.last[0] == pytest.approx(0.030, abs=0.001)
@@ -119,8 +119,8 @@ class TestRuns:
         epsilons = SETTING.epsilons[2:4]
         for noise, is_admm_lower in ((NoiseReading.CODED, True), (NoiseReading.ROOT, False)):
             stds = [np.array([noise.std(world.noise_scale(e, clip)) for e in epsilons]) for clip in (1.6, 13.0)]
-            admm = admm_course(world, stds[0], 0, Tracking.as_coded(world))
-            sgd = sgd_course(world, stds[1], 0)
+            admm = admm_curve(world, stds[0], 0, Tracking.as_coded(world))
+            sgd = sgd_curve(world, stds[1], 0)
             assert ((admm.last < sgd.last) == is_admm_lower).all()
             if noise is NoiseReading.CODED:
                 assert (admm.least < sgd.least).all()

@@ -8,10 +8,10 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dpadmm_research.comparison.adult import adult
-from dpadmm_research.comparison.contenders import PAdmmRacer
+from dpadmm_research.comparison.contenders import PAdmmContender
 from dpadmm_research.papers.p_admm import pace
 from dpadmm_research.papers.p_admm.fig1 import SETTING
-from dpadmm_research.papers.p_admm.setting import arena_of
+from dpadmm_research.papers.p_admm.setting import comparison_setting_of
 from dpadmm_research.reproduction.figure import Accounting, Order, Size, Verdict
 from dpadmm_research.reproduction.table import Reading, Rows, chosen
 
@@ -45,14 +45,16 @@ def certified_halfway(rounds, epsilon):
 
 
 @pytest.fixture(scope="module")
-def arena():
-    return arena_of(SETTING, adult(TOY), TOY)
+def compared_setting():
+    return comparison_setting_of(SETTING, adult(TOY), TOY)
 
 
 @pytest.mark.parametrize("rounds", [50, 300, 400])
-def test_p_admm_spends_halfway_what_the_closed_forms_say(arena, rounds):
-    racer, here = PAdmmRacer(SETTING.eta, R), replace(arena, rounds=rounds)
-    seen = {reading: pace._halfway(racer, here, reading, EPSILON) for reading in (Reading.CLAIMED, Reading.CERTIFIED)}
+def test_p_admm_spends_halfway_what_the_closed_forms_say(compared_setting, rounds):
+    contender, here = PAdmmContender(SETTING.eta, R), replace(compared_setting, rounds=rounds)
+    seen = {
+        reading: pace._halfway(contender, here, reading, EPSILON) for reading in (Reading.CLAIMED, Reading.CERTIFIED)
+    }
     assert seen[Reading.CLAIMED] == pytest.approx(claimed_halfway(rounds, EPSILON), rel=1e-9)
     assert seen[Reading.CERTIFIED] == pytest.approx(certified_halfway(rounds, EPSILON), rel=1e-4)
 
@@ -74,7 +76,7 @@ def test_from_which_k_on_half_the_iterations_spend_less_than_half_of_epsilon(spe
 def table_of(own, others):
     """A table in which the champion and all others have spent so much halfway, by K."""
     rows = Rows("")
-    for curve, spent in ((SETTING.champion, own), *((racer.label, others) for racer in SETTING.baselines)):
+    for curve, spent in ((SETTING.champion, own), *((contender.label, others) for contender in SETTING.baselines)):
         for k, value in spent.items():
             rows.fact(
                 panel="pace", curve=curve, reading=Reading.CLAIMED, epsilon=EPSILON, x=k, metric=pace.HALFWAY,
@@ -84,7 +86,7 @@ def table_of(own, others):
 
 
 @pytest.mark.parametrize(
-    ("own", "verdict", "words"),
+    ("own", "verdict", "texts"),
     [
         ({50: 3.0, 300: 2.4, 400: 2.0}, Verdict.PARTLY, "from K = 300 on"),
         ({50: 2.0, 300: 2.6, 400: 2.0}, Verdict.PARTLY, "from K = 400 on"),
@@ -92,10 +94,10 @@ def table_of(own, others):
         ({50: 3.0, 300: 2.7, 400: 2.6}, Verdict.DIFFERENT, "Gaussian losses"),
     ],
 )
-def test_the_verdict_depends_on_the_k_from_which_it_holds(own, verdict, words):
+def test_the_verdict_depends_on_the_k_from_which_it_holds(own, verdict, texts):
     found = pace.finding(SETTING, table_of(own, dict.fromkeys(own, 2.5)), Reading.CLAIMED)
     assert found.verdict is verdict
-    assert words in found.why
+    assert texts in found.why
     assert "K" in found.ground.guessed
 
 

@@ -23,7 +23,7 @@ from dpadmm_research.papers.p_admm.printed_theory import (
 )
 from dpadmm_research.papers.p_admm.theory import (
     Landscape,
-    NoiseCourse,
+    NoiseCurve,
     Start,
     fastest_penalty,
     linear_rate,
@@ -34,7 +34,7 @@ from dpadmm_research.papers.p_admm.theory import (
 from dpadmm_research.spectrum import laplacian, signless_laplacian, spectral_facts
 
 GRAPHS = [ring(5), ring(6), star(5), path(4), complete(5), grid(2, 3), erdos_renyi(7, 0.5, seed=2)]
-SILENT = NoiseCourse((0.0,) * 5, 1e-9, 3)
+SILENT = NoiseCurve((0.0,) * 5, 1e-9, 3)
 
 
 class Case:
@@ -70,14 +70,14 @@ class Case:
         return self.functions.value(x).sum(axis=0) - self.functions.value(self.optimum[None, :, None]).sum()
 
 
-class Course:
+class CurveCase:
     """Gaussian noise of a course; remembers minimisers before noise and broadcasts."""
 
-    def __init__(self, course, seed=0):
-        self.course, self.rng, self.x, self.y = course, np.random.default_rng(seed), [], []
+    def __init__(self, curve, seed=0):
+        self.curve, self.rng, self.x, self.y = curve, np.random.default_rng(seed), [], []
 
     def perturb(self, kind, k, agents, values):
-        stds = np.sqrt(np.array(self.course.first_variances) * self.course.decay ** (k - 1))
+        stds = np.sqrt(np.array(self.curve.first_variances) * self.curve.decay ** (k - 1))
         self.x.append(values.copy())
         self.y.append(values + stds[agents][:, None, None] * self.rng.standard_normal(values.shape))
         return self.y[-1]
@@ -89,7 +89,7 @@ class TestLinearRate:
         tightest = math.inf
         for seed, (m, eta) in enumerate([(0.9, 0.1), (0.9, 0.5), (0.3, 0.02), (0.05, 0.3), (0.9, 3.0)]):
             case = Case(network, m, 1.0, seed, eta)
-            noise = Course(NoiseCourse((0.01,) * network.n_agents, 1.0, 3), seed)
+            noise = CurveCase(NoiseCurve((0.01,) * network.n_agents, 1.0, 3), seed)
             case.run(12, noise)
             rate = linear_rate(case.landscape, eta).rate
             r, y = np.zeros_like(noise.x[0]), np.zeros_like(noise.x[0])
@@ -146,13 +146,13 @@ class TestTheorem4:
     def test_corrected_bound_holds_in_the_mean(self, network, decay):
         eta = fastest_penalty(Landscape(network, 0.6, 1.0))
         case = Case(network, 0.6, 1.0, 3, eta)
-        course = NoiseCourse((0.5, 0.1, 0.3, 0.2, 0.4), decay, 3)
-        noise = Course(course)
+        curve = NoiseCurve((0.5, 0.1, 0.3, 0.2, 0.4), decay, 3)
+        noise = CurveCase(curve)
         case.run(25, noise, replicas=400)
         ratios = []
         for k in (1, 2, 5, 12, 25):
             errors = ((noise.y[k - 1] - case.optimum[None, :, None]) ** 2).sum(axis=(0, 1))
-            bound = theorem_4_corrected(case.landscape, eta, case.start, course, k)
+            bound = theorem_4_corrected(case.landscape, eta, case.start, curve, k)
             assert bound.version is Version.CORRECTED
             assert errors.mean() - 6 * errors.std() / 20 <= bound.value
             ratios.append(bound.value / errors.mean())
@@ -161,7 +161,7 @@ class TestTheorem4:
     def test_noise_adds_exactly_its_energy_on_the_edges(self):
         """E||q||_G^2 grows by eta d sum_i deg_i s_i^2 when a round's noise is put on."""
         case = Case(star(5), 0.6, 1.0, 3, 0.3)
-        noise = Course(NoiseCourse((0.5, 0.1, 0.3, 0.2, 0.4), 1.0, 3))
+        noise = CurveCase(NoiseCurve((0.5, 0.1, 0.3, 0.2, 0.4), 1.0, 3))
         case.run(1, noise, replicas=20_000)
         r = [np.einsum("ij,jdr->idr", case.Q, y) for y in (noise.x[0], noise.y[0])]
         grown = case.lyapunov(r[1], noise.y[0]) - case.lyapunov(r[0], noise.x[0])
@@ -171,15 +171,15 @@ class TestTheorem4:
 
     def test_corrected_bound_is_the_recursion(self):
         landscape, start = Landscape(star(5), 0.6, 1.0), Start(2.0, 5.0, 3.0)
-        course = NoiseCourse((0.5, 0.1, 0.3, 0.2, 0.4), 0.8, 3)
+        curve = NoiseCurve((0.5, 0.1, 0.3, 0.2, 0.4), 0.8, 3)
         rate = linear_rate(landscape, 0.3).rate
         energy = 0.3 * (3.0 / (2 * 0.3**2)) + 0.3 * 5.0
         for k in range(1, 7):
             value = energy / 0.6 + 3 * 1.5 * 0.8 ** (k - 1)  # a star is bipartite: lam+ = 0
-            assert theorem_4_corrected(landscape, 0.3, start, course, k).value == pytest.approx(value, rel=1e-12)
+            assert theorem_4_corrected(landscape, 0.3, start, curve, k).value == pytest.approx(value, rel=1e-12)
             energy = rate * energy + 0.3 * 3 * (4 * 0.5 + 1.0) * 0.8 ** (k - 1)
         odd = Landscape(complete(5), 0.6, 1.0)
-        first = theorem_4_corrected(odd, 0.3, start, course, 1).value
+        first = theorem_4_corrected(odd, 0.3, start, curve, 1).value
         assert first == pytest.approx((0.3 * 3 / 0.18 + 1.5) / (0.6 + 0.3 * 3 / 2) + 4.5)
 
     def test_conditions_are_empty_on_small_rings(self):
@@ -195,7 +195,7 @@ class TestTheorem4:
         constants = theorem_4_constants(landscape)
         assert 0 < constants.rate < 1
         case = Case(network, 1e-5, 2.6e-4, 0, constants.eta)
-        run = case.run(100, Course(SILENT))
+        run = case.run(100, CurveCase(SILENT))
         error = ((run.models[:, :, 0] - case.optimum) ** 2).sum()
         printed = theorem_4_printed(landscape, case.start, SILENT, 100)
         assert printed.version is Version.PRINTED
@@ -227,9 +227,9 @@ class TestTheorem4:
         assert found.rate == pytest.approx(rate)
         assert found.s_2 == pytest.approx(4 / ((1 + 4 * theta) * 64))
         assert found.s_3 == pytest.approx(s_3)
-        start, course = Start(2.0, 5.0, 3.0), NoiseCourse((0.1,) * 5, rate / 2, 3)
+        start, curve = Start(2.0, 5.0, 3.0), NoiseCurve((0.1,) * 5, rate / 2, 3)
         value = rate**4 * (2 + found.s_2 * 3 / (2 * eta**2) + 3 * s_3 * 0.5 * rate / (rate - rate / 2))
-        assert theorem_4_printed(landscape, start, course, 4).value == pytest.approx(value)
+        assert theorem_4_printed(landscape, start, curve, 4).value == pytest.approx(value)
 
     def test_choices_outside_the_conditions(self):
         landscape = Landscape(complete(5), 1e-3, 2e-3)
@@ -238,7 +238,7 @@ class TestTheorem4:
             answer = theorem_4_constants(landscape, Choices(**{**good.__dict__, **change}))
             assert isinstance(answer, NotApplicable)
             assert why in answer.why
-        slow = NoiseCourse((0.1,) * 5, 1.0, 3)
+        slow = NoiseCurve((0.1,) * 5, 1.0, 3)
         assert "R < W < 1" in theorem_4_printed(landscape, Start(1, 1, 1), slow, 4).why
 
 
@@ -247,12 +247,12 @@ class TestTheorem5:
     @pytest.mark.parametrize("eta", [0.05, 0.5])
     def test_corrected_bound_holds_in_the_mean(self, network, eta):
         case = Case(network, 0.01, 1.0, 4, eta)
-        course = NoiseCourse((0.5, 0.1, 0.3, 0.2, 0.4), 0.9, 3)
-        noise = Course(course)
+        curve = NoiseCurve((0.5, 0.1, 0.3, 0.2, 0.4), 0.9, 3)
+        noise = CurveCase(curve)
         case.run(30, noise, replicas=400)
         for rounds in (1, 3, 10, 30):
             gap = case.objective(np.mean(noise.x[:rounds], axis=0))
-            bound = theorem_5_corrected(case.landscape, eta, case.start, course, rounds)
+            bound = theorem_5_corrected(case.landscape, eta, case.start, curve, rounds)
             assert gap.mean() - 6 * gap.std() / 20 <= bound.value
 
     @settings(deadline=None, derandomize=True, max_examples=60)
@@ -260,19 +260,19 @@ class TestTheorem5:
     def test_corrected_is_never_above_printed(self, n, seed, decay, rounds):
         network = erdos_renyi(n, 0.4, seed=seed)
         variances = tuple(np.random.default_rng(seed).exponential(size=n).tolist())
-        landscape, course = Landscape(network, 0.0, 1.0), NoiseCourse(variances, decay, 4)
-        pair = [f(landscape, 0.3, Start(0, 0, 0), course, rounds) for f in (theorem_5_corrected, theorem_5_printed)]
+        landscape, curve = Landscape(network, 0.0, 1.0), NoiseCurve(variances, decay, 4)
+        pair = [f(landscape, 0.3, Start(0, 0, 0), curve, rounds) for f in (theorem_5_corrected, theorem_5_printed)]
         assert pair[0].value <= pair[1].value * (1 + 1e-12)
         assert [bound.version for bound in pair] == [Version.CORRECTED, Version.PRINTED]
 
     def test_printed_by_hand(self):
-        course = NoiseCourse((0.1,) * 5, 0.5, 3)
-        bound = theorem_5_printed(Landscape(complete(5), 0, 1), 0.2, Start(2, 7, 3), course, 10)
+        curve = NoiseCurve((0.1,) * 5, 0.5, 3)
+        bound = theorem_5_printed(Landscape(complete(5), 0, 1), 0.2, Start(2, 7, 3), curve, 10)
         assert bound.value == pytest.approx(0.2 / 10 * (7 + 3 * 64 * 0.5 / (2 * 5 * 0.5)))
         assert isinstance(bound, Bound)
 
     def test_noise_that_does_not_decay(self):
-        course = NoiseCourse((0.1,) * 5, 1.0, 3)
-        assert "R < 1" in theorem_5_printed(Landscape(ring(5), 0, 1), 0.2, Start(2, 7, 3), course, 10).why
-        bound = theorem_5_corrected(Landscape(ring(5), 0, 1), 0.2, Start(2, 7, 3), course, 10)
+        curve = NoiseCurve((0.1,) * 5, 1.0, 3)
+        assert "R < 1" in theorem_5_printed(Landscape(ring(5), 0, 1), 0.2, Start(2, 7, 3), curve, 10).why
+        bound = theorem_5_corrected(Landscape(ring(5), 0, 1), 0.2, Start(2, 7, 3), curve, 10)
         assert bound.value == pytest.approx(0.2 / 10 * (7 + 3 * 2 * 0.5 * 9))

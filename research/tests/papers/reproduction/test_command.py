@@ -31,7 +31,7 @@ def test_one_figure_at_toy_size(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "texts"),
     [
         ((), "--all"),
         (("p-admm/fig1", "--all"), "--all"),
@@ -41,10 +41,10 @@ def test_one_figure_at_toy_size(tmp_path):
         (("p-admm/fig1", "--docs", "docs"), "--all"),
     ],
 )
-def test_bad_input(arguments, words):
+def test_bad_input(arguments, texts):
     result = call(*arguments)
     assert result.exit_code == 2
-    assert words in result.output
+    assert texts in result.output
 
 
 def test_pages_are_not_made_from_an_invented_table(monkeypatch, tmp_path):

@@ -168,9 +168,9 @@ def test_privacy_accumulates_and_ends_at_the_budget(toy, name):
         rows = table[(table["metric"] == metric) & (table["reading"] == reading)]
         assert len(rows)
         for (_, _, epsilon), group in rows.groupby(["panel", "curve", "epsilon"]):
-            course = group.sort_values("x")["value"].to_numpy()
-            assert (np.diff(course) >= -1e-12).all()
-            assert course[-1] == pytest.approx(epsilon, rel=1e-6)
+            curve = group.sort_values("x")["value"].to_numpy()
+            assert (np.diff(curve) >= -1e-12).all()
+            assert curve[-1] == pytest.approx(epsilon, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["consensus/fig2a", "consensus/fig2b", "consensus/fig2d", "consensus/fig3"])

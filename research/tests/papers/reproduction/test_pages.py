@@ -20,7 +20,7 @@ from dpadmm_research.scoreboard.entries import ENTRIES, RoundKind, entry_of
 from dpadmm_research.scoreboard.measured import AT_LIMIT, BARE
 from dpadmm_research.scoreboard.page import LIMIT, MARKS, PLANNED
 from dpadmm_research.scoreboard.rows import TRAIN
-from dpadmm_research.scoreboard.standings import duels, duels_in_words, ranking
+from dpadmm_research.scoreboard.standings import duels, duels_text, ranking
 
 ROOT = Path(__file__).parents[3]
 
@@ -106,13 +106,13 @@ def test_results_of_toy_size_are_refused(toy, tmp_path):
         write_pages(toy[0], tmp_path / "docs")
 
 
-def test_time_is_told_only_of_a_call_that_computed_everything(full):
+def test_time_is_shown_only_of_a_call_that_computed_everything(full):
     parts = len({part.name for figure in ALL for part in figure.parts})
     outcome = {"wall_seconds": 812.4, "processor_seconds": 1590.2, "processes": 2, "computed": parts, "found": 0}
-    words = f"{parts} parts, 1590 s of processor time; 812 s on 2 cores."
+    texts = f"{parts} parts, 1590 s of processor time; 812 s on 2 cores."
     assert "processor time" not in index(full)
     (full / "outcome.json").write_text(json.dumps(outcome))
-    assert words in index(full)
+    assert texts in index(full)
     for change in ({"found": 1, "computed": parts - 1}, {"computed": 1}):
         (full / "outcome.json").write_text(json.dumps(outcome | change))
         assert "processor time;" not in index(full)
@@ -158,8 +158,8 @@ def test_duels_name_the_winner_or_a_tie():
     # eps 1: 0.370 +- 0.010 against 0.373 +- 0.002; eps 5: 0.352 +- 0.001 against 0.340 exactly.
     assert [duel.winner for duel in found] == [None, RoundKind.GRADIENT, RoundKind.ADMM]
     assert found[2].admm.name == "dvp"
-    words = duels_in_words(table, View.EAVESDROPPER, TRAIN)
-    assert words.startswith(
+    texts = duels_text(table, View.EAVESDROPPER, TRAIN)
+    assert texts.startswith(
         "ADMM is ahead at eps 10; gradient methods are ahead at eps 5; a tie at eps 1 (eps 1: p-admm"
     )
 
@@ -205,7 +205,7 @@ def test_the_scoreboard_alone_writes_its_own_pages_only(full, tmp_path):
         write_pages(full, tmp_path / "docs")
 
 
-def test_every_curve_of_the_plot_can_be_told_from_the_others(toy):
+def test_every_curve_of_the_plot_can_be_shown_from_the_others(toy):
     table = pd.read_parquet(toy[0] / "scoreboard" / "adult" / "adult.parquet")
     for ax in board.draw(table, "toy").axes:
         looks = [(line.get_color(), line.get_marker()) for line in ax.lines]

@@ -6,26 +6,33 @@ import pytest
 from dpadmm.errors import InputError
 from dpadmm_research.comparison.adult import adult
 from dpadmm_research.comparison.compare import logistic_problem, random_network
-from dpadmm_research.comparison.contenders import Arena, DvpRacer, MAdmmRacer, PAdmmRacer, RAdmmRacer, trial
+from dpadmm_research.comparison.contenders import (
+    ComparisonSetting,
+    DvpContender,
+    MAdmmContender,
+    PAdmmContender,
+    RAdmmContender,
+    trial,
+)
 from dpadmm_research.papers.consensus.bench import ERROR, RELEASED
 from dpadmm_research.papers.consensus.dp_dgd_star import GeometricDescent, NoiseAt
 from dpadmm_research.papers.consensus.expectation import response
 from dpadmm_research.papers.consensus.lasso import Lasso
-from dpadmm_research.papers.consensus.search import best_by, words_of
+from dpadmm_research.papers.consensus.search import best_by, type_text
 from dpadmm_research.papers.r_admm import claims as r_admm
 from dpadmm_research.papers.r_admm import dvp_claims as dvp
 from dpadmm_research.papers.r_admm import m_admm_claims as m_admm
 from dpadmm_research.reproduction.figure import Order, Size
 from dpadmm_research.reproduction.table import Reading, Rows, chosen
-from dpadmm_research.reproduction.trials import Trial, run_course, run_trials
+from dpadmm_research.reproduction.trials import Trial, record_run, run_trials
 
 SMALL = Lasso(agents=300, dimension=3, l1_weight=3.0)
 
 
 @pytest.fixture(scope="module")
-def arena():
+def compared():
     data = adult(Order(Size.TOY))
-    return Arena(logistic_problem(data, 5, 1.0, 1e-3), random_network(5, 2.4, 0), rounds=6, delta=1e-4)
+    return ComparisonSetting(logistic_problem(data, 5, 1.0, 1e-3), random_network(5, 2.4, 0), rounds=6, delta=1e-4)
 
 
 def test_exact_expectation_agrees_with_simulation():
@@ -67,7 +74,7 @@ def test_best_by_finds_the_least_mean_and_flags_the_edge():
         [1.0, 3.0, 1.0, False],
         [2.0, 5.0, 1.0, True],
     ]
-    assert [words_of(row) for _, row in best.iterrows()] == ["K = 3", "K = 5, the largest tried"]
+    assert [type_text(row) for _, row in best.iterrows()] == ["K = 3", "K = 5, the largest tried"]
     assert not len(best_by(rows.table(), "epsilon", metric=ERROR, reading=Reading.CERTIFIED))
 
 
@@ -76,55 +83,63 @@ def test_lasso_optimum_satisfies_its_optimality_condition():
     assert bench.problem.optimality(bench.optimum[:, None])[0] < 1e-8
 
 
-def test_claimed_levels_spend_the_claimed_budget(arena):
+def test_claimed_levels_spend_the_claimed_budget(compared):
     """The levels, put back into the theorems, give the epsilon they were made for."""
-    objectives = arena.objectives(0.01)
-    rates = DvpRacer(0.01).claimed_levels(arena, 8.0)
+    objectives = compared.objectives(0.01)
+    rates = DvpContender(0.01).claimed_levels(compared, 8.0)
     spent = [dvp.total_epsilon(agent, list(row)).value for agent, row in zip(objectives, rates, strict=True)]
     np.testing.assert_allclose(spent, 8.0, rtol=1e-9)
-    rates = RAdmmRacer(0.01, 0.002).claimed_levels(arena, 8.0)[:, ::2]
+    rates = RAdmmContender(0.01, 0.002).claimed_levels(compared, 8.0)[:, ::2]
     spent = [r_admm.theorem_iv_1_epsilon(agent, list(row)).value for agent, row in zip(objectives, rates, strict=True)]
     np.testing.assert_allclose(spent, 8.0, rtol=1e-9)
-    racer = MAdmmRacer(0.01, 1.01)
+    contender = MAdmmContender(0.01, 1.01)
     etas = 0.01 * 1.01 ** np.arange(1, 7)
-    alphas = racer.claimed_levels(arena, 8.0) * 2 * etas * arena.network.degrees[:, None]
+    alphas = contender.claimed_levels(compared, 8.0) * 2 * etas * compared.network.degrees[:, None]
     np.testing.assert_allclose(alphas, np.repeat(alphas[:, :1], 6, axis=1), rtol=1e-9)
     spent = [m_admm.total_epsilon(agent, list(row)).value
-             for agent, row in zip(racer._objectives(arena), alphas, strict=True)]  # fmt: skip
+             for agent, row in zip(contender._objectives(compared), alphas, strict=True)]  # fmt: skip
     np.testing.assert_allclose(spent, 8.0, rtol=1e-9)
 
 
-def test_p_admm_levels_by_hand(arena):
+def test_p_admm_levels_by_hand(compared):
     """Theorem 3: rho_tot solves eps = rho + 2 sqrt(rho ln(1/delta)); s_1 = (1/(eta deg))/sqrt(2 rho_1)."""
-    levels = PAdmmRacer(0.02, 0.9).claimed_levels(arena, 5.0)
-    log = np.log(1 / arena.delta)
+    levels = PAdmmContender(0.02, 0.9).claimed_levels(compared, 5.0)
+    log = np.log(1 / compared.delta)
     total = (np.sqrt(log + 5.0) - np.sqrt(log)) ** 2
     first = total / sum(0.9**-k for k in range(6))
-    np.testing.assert_allclose(levels[:, 0], 1 / (0.02 * arena.network.degrees) / np.sqrt(2 * first), rtol=1e-9)
+    np.testing.assert_allclose(levels[:, 0], 1 / (0.02 * compared.network.degrees) / np.sqrt(2 * first), rtol=1e-9)
     np.testing.assert_allclose(levels[:, 3] / levels[:, 0], 0.9**1.5, rtol=1e-9)
 
 
-def test_certified_noise_meets_the_budget_and_claims_are_never_cheaper(arena):
-    for racer, delta in ((PAdmmRacer(0.02, 0.95), 1e-4), (DvpRacer(0.05), 0.0), (RAdmmRacer(0.05, 0.01), 0.0)):
-        assert trial(racer, arena, Reading.CERTIFIED, 8.0).certified_epsilon(delta) == pytest.approx(8.0, rel=1e-6)
-        assert trial(racer, arena, Reading.CLAIMED, 8.0).certified_epsilon(delta) < 8.0
+def test_certified_noise_meets_the_budget_and_claims_are_never_cheaper(compared):
+    for contender, delta in (
+        (PAdmmContender(0.02, 0.95), 1e-4),
+        (DvpContender(0.05), 0.0),
+        (RAdmmContender(0.05, 0.01), 0.0),
+    ):
+        assert trial(contender, compared, Reading.CERTIFIED, 8.0).certified_epsilon(delta) == pytest.approx(
+            8.0, rel=1e-6
+        )
+        assert trial(contender, compared, Reading.CLAIMED, 8.0).certified_epsilon(delta) < 8.0
 
 
-def test_trials_side_by_side_equal_trials_alone(arena):
-    racer = PAdmmRacer(0.02, 0.95)
-    both = [trial(racer, arena, Reading.CERTIFIED, eps) for eps in (2.0, 8.0)]
-    together = run_trials(racer.method, arena.problem, 6, [*both, Trial.bare()], runs=2, seed=3, network=arena.network)
-    alone = run_trials(racer.method, arena.problem, 6, [both[1]], runs=2, seed=3, network=arena.network)
+def test_trials_side_by_side_equal_trials_alone(compared):
+    contender = PAdmmContender(0.02, 0.95)
+    both = [trial(contender, compared, Reading.CERTIFIED, eps) for eps in (2.0, 8.0)]
+    together = run_trials(
+        contender.method, compared.problem, 6, [*both, Trial.bare()], runs=2, seed=3, network=compared.network
+    )
+    alone = run_trials(contender.method, compared.problem, 6, [both[1]], runs=2, seed=3, network=compared.network)
     np.testing.assert_allclose(together.run.estimate[:, together.columns[1]], alone.run.estimate, atol=1e-9)
-    bare = run_trials(racer.method, arena.problem, 6, [Trial.bare()], runs=2, seed=9, network=arena.network)
+    bare = run_trials(contender.method, compared.problem, 6, [Trial.bare()], runs=2, seed=9, network=compared.network)
     np.testing.assert_allclose(together.run.estimate[:, together.columns[2]], bare.run.estimate, atol=1e-9)
-    *_, (last, stopped) = run_course(
-        racer.method, arena.problem, [2, 5, 6], both, runs=2, seed=3, network=arena.network
+    *_, (last, stopped) = record_run(
+        contender.method, compared.problem, [2, 5, 6], both, runs=2, seed=3, network=compared.network
     )
     assert last == 6
     np.testing.assert_allclose(stopped.run.estimate, together.run.estimate[:, :4], atol=1e-9)
     with pytest.raises(InputError, match="no noise"):
-        Trial.bare().certified_course(0.0, [1])
+        Trial.bare().certified_curve(0.0, [1])
 
 
 def test_dp_dgd_spends_epsilon_on_what_it_releases():

@@ -10,17 +10,17 @@ from dpadmm.privacy.curves import m_of
 from dpadmm.testing import run_plan
 from dpadmm_research.reproduction.figure import Order, Size
 from dpadmm_research.scoreboard.adult import GROUPS
-from dpadmm_research.scoreboard.bout import Bout, Choice
 from dpadmm_research.scoreboard.entries import BATCH, ENTRIES, RIDGES, VIEWS, entry_of
 from dpadmm_research.scoreboard.measured import optimum
+from dpadmm_research.scoreboard.method_run import Choice, MethodRun
 from dpadmm_research.scoreboard.planned import Read, default_plan, row_losses
 from dpadmm_research.scoreboard.rows import DELTA, PUBLIC, SILOS, board
 
 TOY = Order(Size.TOY)
 
 
-def bout(name):
-    return Bout(entry_of(name), board(TOY), TOY)
+def method_run(name):
+    return MethodRun(entry_of(name), board(TOY), TOY)
 
 
 def test_every_method_has_one_panel_of_its_view():
@@ -49,7 +49,7 @@ def test_the_non_private_model_has_the_least_loss():
 @pytest.mark.parametrize("name", ["p-admm", "dp-sgd", "r-admm", "noisy-gradients"])
 def test_the_profile_is_paid_within_epsilon(name):
     """Gaussian, sampled and pure noise, and noise of a coordinator: with the profile no more than the budget."""
-    here = bout(name)
+    here = method_run(name)
     choice = here.tuned((0.5,))[0.5]
     plan = here.run(choice.values, choice.rounds, [0.5], 1, 0).trials[0].plan
     assert 0.5 * (1 - 2e-3) <= here.cost(plan) <= 0.5
@@ -60,7 +60,7 @@ def test_the_profile_is_paid_within_epsilon(name):
 
 
 def test_batches_end_with_the_records_of_a_silo_and_the_choice_says_so():
-    here = bout("dp-sgd")
+    here = method_run("dp-sgd")
     smallest = int(here.silos.sizes.min())
     batch = here.axes[here.entry.knobs.index(BATCH)]
     assert batch.most == smallest
@@ -74,7 +74,7 @@ def test_batches_end_with_the_records_of_a_silo_and_the_choice_says_so():
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_the_product_is_what_an_estimator_gives_that_is_told_no_more(view):
+def test_the_product_is_what_an_estimator_gives_that_is_shown_no_more(view):
     """Epsilon, delta, schema and view, and the seed of the noise: the same plan, and the same loss of every row."""
     data = board(TOY)
     asked = PrivateLogisticRegression(5.0, DELTA, schema=PUBLIC, view=view.value, random_state=3)

@@ -45,7 +45,7 @@ def test_numbers_end_at_their_limits_which_are_named():
     assert (step, count) == (1.0, 64)
     assert max(values[1] for values, _ in bowl.asked) == 64
     assert [knob.limit_at(value) for value in (1, 2, 32, 64)] == [-1, 0, 0, 1]
-    assert (knob.limit_in_words(-1), knob.limit_in_words(1)) == ("one round", "too dear")
+    assert (knob.limit_text(-1), knob.limit_text(1)) == ("one round", "too dear")
     assert Knob("rounds", 1, least=1, most=1).limit_at(1) == 0  # there was nothing to choose
     assert STEP.limit_at(1e-9) == STEP.limit_at(1e9) == 0
 

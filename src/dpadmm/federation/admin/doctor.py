@@ -102,13 +102,13 @@ _RENEWED = timedelta(days=1)  # how old a coordinator's certificate is at most
 class Attempt:
     """How far a connection got.
 
-    own, dialled: host and port of the coordinator as the client writes them, and those it connected to, which are a
+    own, connected: host and port of the coordinator as the client writes them, and those it connected to, which are a
     proxy's where the environment names one. made: when the other side's certificate was made, by its own clock.
     """
 
     address: Address
     own: tuple[str, int] = ("", 0)
-    dialled: tuple[str, int] = ("", 0)
+    connected: tuple[str, int] = ("", 0)
     is_reached: bool = False
     is_secured: bool = False
     made: datetime | None = None
@@ -129,7 +129,7 @@ class Attempt:
         step = event.partition(".")[2]
         if step == "connect_tcp.started":
             host = facts["host"]
-            self.dialled = host.decode() if isinstance(host, bytes) else str(host), int(facts["port"])
+            self.connected = host.decode() if isinstance(host, bytes) else str(host), int(facts["port"])
         self.is_reached |= step == "connect_tcp.complete"
         if step == "start_tls.complete":
             self.is_secured = True
@@ -145,7 +145,7 @@ def attempt_connection(address: Address, key: SigningKey, coordinators: Collecti
     with TemporaryDirectory(prefix="dpadmm-doctor-") as folder:
         try:
             with open_client(address, key, Path(folder) / "tls.pem", coordinators) as client:
-                attempt.own = attempt.dialled = client.base_url.raw_host.decode(), address.port
+                attempt.own = attempt.connected = client.base_url.raw_host.decode(), address.port
                 with client.stream("GET", _PAGE, timeout=SECONDS, extensions={"trace": attempt.trace}) as answer:
                     attempt.status, attempt.skew = answer.status_code, skew_of(answer)
         except FAILURES as failure:
@@ -155,8 +155,8 @@ def attempt_connection(address: Address, key: SigningKey, coordinators: Collecti
 
 def report_steps(attempt: Attempt, *, has_terms: bool) -> Iterator[Finding]:
     """Report each step of an attempt, up to the one that failed."""
-    where, (host, port) = f"{attempt.address.host}, port {attempt.address.port}", attempt.dialled
-    is_proxied = attempt.dialled != attempt.own
+    where, (host, port) = f"{attempt.address.host}, port {attempt.address.port}", attempt.connected
+    is_proxied = attempt.connected != attempt.own
     if is_proxied:
         yield Finding("proxy", Level.OK, f"connects through {host}, port {port}, as HTTPS_PROXY says")
     names = list(_resolve(host))
@@ -184,7 +184,7 @@ def report_steps(attempt: Attempt, *, has_terms: bool) -> Iterator[Finding]:
 
 
 def _resolve(host: str) -> Iterator[Finding]:
-    """Look up the name that was dialled; an address needs none."""
+    """Look up the name that was connected; an address needs none."""
     with contextlib.suppress(ValueError):
         ip_address(host)
         return
@@ -209,7 +209,7 @@ def _not_reached(attempt: Attempt, *, is_proxied: bool) -> Finding:
         advice = "is `dpadmm coordinator run` running there, on that port and not only on 127.0.0.1?"
         if is_proxied:
             advice = "is HTTPS_PROXY correct? NO_PROXY lists hosts to reach without a proxy"
-        text = f"nothing listens on {attempt.dialled[0]}, port {attempt.dialled[1]}"
+        text = f"nothing listens on {attempt.connected[0]}, port {attempt.connected[1]}"
         return Finding("port", Level.PROBLEM, text, advice)
     advice = "does a firewall block it? It must allow outgoing TCP to this port; or set a proxy"
     return Finding("port", Level.PROBLEM, _describe(attempt), advice)
@@ -264,7 +264,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def examine_silo(directory: Path, coordinator: str | None) -> list[Finding]:
-    """Check everything; `coordinator`: HOST:PORT, by default the one dialled last, or the one that invited it."""
+    """Check everything; `coordinator`: HOST:PORT, by default the one connected last, or the one that invited it."""
     files = SiloDirectory(directory)
     files.check()
     process = read_status(files.status, SiloProcess)
@@ -368,7 +368,7 @@ def check_owner(directory: Path, private: Sequence[Path]) -> Iterator[Finding]:
         yield Finding("files", Level.OK, f"all belong to {owner}; keys are private")
 
 
-def check_room(directory: Path, round_bytes: float, rounds: int) -> Finding:
+def check_space(directory: Path, round_bytes: float, rounds: int) -> Finding:
     """Check that the disk has room for the rounds that are due, each of which takes about so much."""
     free = shutil.disk_usage(directory).free
     text = f"{free / 1e6:.0f} MB free, enough for about {free // round_bytes:,.0f} rounds"
@@ -417,7 +417,7 @@ def _state(files: SiloDirectory) -> list[Finding]:
                 "schema": lambda: _schema(view),
                 "ledger": lambda: _ledger(view),
                 "table": lambda: _table(view, runs),
-                "disk": lambda: [check_room(files.directory, round_bytes, due)],
+                "disk": lambda: [check_space(files.directory, round_bytes, due)],
             }
         )
 
@@ -467,7 +467,7 @@ def _table(view: SiloView, runs: Sequence[RunStatus]) -> Iterator[Finding]:
             continue
         try:
             if releases := agreed_run(terms).all_releases(terms.agent(view.policy.name)):
-                confirmed.check_room(releases, **paid_labels(terms))
+                confirmed.check_budget(releases, **paid_labels(terms))
         except DpadmmError as refusal:
             yield Finding("budget", Level.PROBLEM, f"run {terms.run!r} does not fit: {refusal}")
 
@@ -487,7 +487,7 @@ def _runs(files: CoordinatorFiles) -> Iterator[Finding]:
     runs = coordinator_runs(files, None)
     due = sum(run.rounds - (run.round or 0) for run in runs if run.state in OPEN)
     yield Finding("runs", Level.OK, plural(len(runs), "run"))
-    yield check_room(files.directory, USUAL_ROUND["coordinator"], due)
+    yield check_space(files.directory, USUAL_ROUND["coordinator"], due)
 
 
 def _port(key: SigningKey, address: Address) -> Iterator[Finding]:

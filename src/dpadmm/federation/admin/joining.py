@@ -30,7 +30,7 @@ from dpadmm.privacy.protection import View
 from dpadmm.settings import CellRules, TableFormat
 
 LOOK_SECONDS = 2.0
-"""How often terms are looked for, and a coordinator that was not reached is dialled again."""
+"""How often terms are looked for, and a coordinator that was not reached is connected again."""
 
 _LONGEST_REFUSAL = 2048
 T = TypeVar("T")
@@ -129,7 +129,7 @@ class InvitedSilo:
         """
         announced, found = self.invitation.protection, agreed_run(terms).plan.account().protection
         if not announced.is_covered_by(found):
-            raise Refusal(f"The terms are {found.words()}, but the study was announced {announced.words()}.")
+            raise Refusal(f"The terms are {found.describe()}, but the study was announced {announced.describe()}.")
 
     def _request(self, method: str, path: str, content: bytes | None = None) -> bytes:
         """Return what the coordinator answers; `Refusal` with its words if it says no."""

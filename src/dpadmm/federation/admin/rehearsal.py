@@ -2,7 +2,6 @@
 
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -165,15 +164,6 @@ def serve_in_thread(files: CoordinatorFiles, port: int) -> Iterator[CoordinatorS
         finally:
             stop.set()
             looking.join()
-
-
-def wait_until(is_true: Callable[[], bool], seconds: float, what: str) -> None:
-    """Return when something is true; `TimeoutError` when it takes too long."""
-    end = time.monotonic() + seconds
-    while not is_true():
-        if time.monotonic() > end:
-            raise TimeoutError(f"Waited {seconds:g} s for {what}, without success.")
-        time.sleep(0.05)
 
 
 def rehearsal_tables(

@@ -157,7 +157,7 @@ class SiloProcess:
     started: str
     coordinator: str
     is_connected: bool = False
-    connection: str = "not dialled yet"
+    connection: str = "not connected yet"
     since: str
     skew_seconds: int | None = None
     answered: str | None = None

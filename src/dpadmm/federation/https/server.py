@@ -332,14 +332,14 @@ class TlsServer(uvicorn.Server):
                 await asyncio.sleep(0.2)
                 continue
             if len(self._handshakes) >= MOST_HANDSHAKES:
-                self._make_room()
+                self._make_space()
             connection = SiloConnection(self.config, self.server_state, {}, loop)
             connection.tls_server = self
             handshake = loop.create_task(self._shake_hands(connection, accepted))
             self._handshakes[connection] = handshake, ip_address(host).packed[:8]  # an IPv6 host has 2^64 addresses
             await asyncio.sleep(0)  # whoever is in comes first, however many wait to be accepted
 
-    def _make_room(self) -> None:
+    def _make_space(self) -> None:
         """End the oldest handshake of the network that has most: a crowd keeps nobody else out."""
         ((busiest, _),) = Counter(network for _, network in self._handshakes.values()).most_common(1)
         oldest = next(each for each, (_, network) in self._handshakes.items() if network == busiest)

@@ -20,7 +20,7 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, Method, NoiseHook, Residuals, Setting, Topology, of_rows
 from dpadmm.methods.fixed_point.participation import Participation
@@ -199,7 +199,7 @@ class BlockADMM(BlockMethod):
 def check_unit(unit: Unit) -> None:
     """Fixed-point ADMM protects records, persons or users."""
     if unit not in ROWS | {Unit.USER}:
-        raise InputError(f"unit must be Unit.RECORD, Unit.PERSON or Unit.USER, got {shown(unit)}.")
+        raise InputError(f"unit must be Unit.RECORD, Unit.PERSON or Unit.USER, got {safe_repr(unit)}.")
 
 
 def local_in_prox(setting: Setting, slope: float, size: int, weight: float, silos: int) -> LocalFunction:

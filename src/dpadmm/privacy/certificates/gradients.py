@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.privacy.certificates.local import TRUSTED_SUM, LocalFunction, adding_words, check_bounded, tolerance_of
+from dpadmm.privacy.certificates.local import TRUSTED_SUM, LocalFunction, adding_text, check_bounded, tolerance_of
 from dpadmm.privacy.protection import Certificate, Unit, View
 
 NOISY_STATE = "the gradient is taken at a point made of earlier noisy values"
@@ -38,7 +38,7 @@ def ps_admm_full_gradient(local: LocalFunction) -> Certificate:
     0.02
     """
     exact = local.for_gradients()
-    return exact.certify(exact.gap, "C4 (full gradient)", exact.words, NOISY_STATE)
+    return exact.certify(exact.gap, "C4 (full gradient)", exact.bound_text, NOISY_STATE)
 
 
 def sampled_term(local: LocalFunction, largest: float, *, batch_size: float, persons_sampled_whole: bool) -> float:
@@ -99,7 +99,7 @@ def full_gradient(local: LocalFunction) -> Certificate:
     0.01
     """
     exact = local.for_gradients()
-    return exact.certify(exact.gap, "C9 (full gradient)", exact.words, NOISY_STATE)
+    return exact.certify(exact.gap, "C9 (full gradient)", exact.bound_text, NOISY_STATE)
 
 
 def gradient_sum(silos: Sequence[LocalFunction], *, unit: Unit = Unit.RECORD) -> Certificate:
@@ -127,10 +127,10 @@ def gradient_sum(silos: Sequence[LocalFunction], *, unit: Unit = Unit.RECORD) ->
     certificate = first.certify(
         bound,
         "C9 (sum of gradients)",
-        first.words,
+        first.bound_text,
         NOISY_STATE,
         *(() if alone else (TRUSTED_SUM,)),
-        *adding_words(people),
+        *adding_text(people),
         view=View.EAVESDROPPER if alone else View.PUBLIC,
         is_for_additions=True,
     )
@@ -209,7 +209,7 @@ def output_perturbation(local: LocalFunction) -> Certificate:
     """
     modulus = local.weight * checks.positive("strong_convexity", local.strong_convexity)
     convex = "the minimised function is mu-strongly convex for every data set"
-    return local.certify(local.gap / modulus, "C9 (output perturbation)", local.words, convex)
+    return local.certify(local.gap / modulus, "C9 (output perturbation)", local.bound_text, convex)
 
 
 def general_constraint(local: LocalFunction, *, step: float, smallest_singular_value: float) -> Certificate:
@@ -226,7 +226,7 @@ def general_constraint(local: LocalFunction, *, step: float, smallest_singular_v
     return local.certify(
         2 * checks.positive("step", step) * local.gap / omega,
         "C9 (general constraint)",
-        local.words,
+        local.bound_text,
         f"A is injective with smallest singular value at least {omega:g}",
         "u is made of earlier noisy values",
     )

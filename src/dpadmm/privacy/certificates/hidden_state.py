@@ -42,9 +42,9 @@ from dpadmm.privacy.certificates.local import (
     PUBLIC_FACTS,
     TRUSTED_SUM,
     LocalFunction,
-    adding_words,
+    adding_text,
     check_bounded,
-    solver_words,
+    solver_text,
     strength_of,
     tolerance_of,
 )
@@ -120,13 +120,13 @@ def _spectrum(penalty: float, weight: float, strong_convexity: float, smoothness
 
 
 def _certify(
-    bound: float, who: Protection, theorem: str, words: Sequence[str], solver_tolerance: float | None
+    bound: float, who: Protection, theorem: str, text: Sequence[str], solver_tolerance: float | None
 ) -> Certificate:
     return Certificate(
         bound=bound,
         protection=who,
         theorem=theorem,
-        assumptions=(*words, solver_words(solver_tolerance), *PUBLIC_FACTS),
+        assumptions=(*text, solver_text(solver_tolerance), *PUBLIC_FACTS),
         strength=strength_of(solver_tolerance),
     )
 
@@ -161,9 +161,9 @@ def consensus_broadcast(
     spectrum = _spectrum(penalty, weight, strong_convexity, smoothness)
     gap = weight * check_bounded("gradient_distance", gradient_distance) + 2 * tolerance_of(solver_tolerance)
     n, k = checks.count("n_agents", n_agents), checks.count("rounds", rounds)
-    words = f"neighbours differ in one agent's function, its gradient by at most {gradient_distance:g} everywhere"
+    text = f"neighbours differ in one agent's function, its gradient by at most {gradient_distance:g} everywhere"
     return tuple(
-        _certify(_sent(spectrum, drift, gap / penalty) / n, _FUNCTION, "C3", (words, *_TRUST), solver_tolerance)
+        _certify(_sent(spectrum, drift, gap / penalty) / n, _FUNCTION, "C3", (text, *_TRUST), solver_tolerance)
         for drift in hidden_drift(spectrum, gap / penalty, k)[:k]
     )
 
@@ -192,7 +192,7 @@ def consensus_broadcast_quadratic(
     push = weight * check_bounded("gradient_distance", gradient_distance) / penalty
     residual = 2 * tolerance_of(solver_tolerance) / penalty
     n, last = checks.count("n_agents", n_agents), checks.count("rounds", rounds)
-    words = (
+    text = (
         f"neighbours differ in the linear term of one agent's quadratic, by at most {gradient_distance:g}; its Hessian "
         "is the same in both and is not protected",
         *_TRUST,
@@ -203,7 +203,7 @@ def consensus_broadcast_quadratic(
         # (1 - 2m) m^(k-1) rises up to (k-1)/(2k) and falls after it.
         m = min(max((k - 1) / (2 * k), spectrum.low), spectrum.high)
         bound = push * (1 + (1 - 2 * m) * m ** (k - 1)) + _sent(spectrum, drifts[k - 1], residual)
-        certificates.append(_certify(bound / n, _FUNCTION, "C3 (quadratic functions)", words, solver_tolerance))
+        certificates.append(_certify(bound / n, _FUNCTION, "C3 (quadratic functions)", text, solver_tolerance))
     return tuple(certificates)
 
 
@@ -218,9 +218,9 @@ def consensus_broadcast_records(
     spectrum = _spectrum(penalty, local.weight, local.strong_convexity, smoothness)
     push, silos = local.gap / penalty, local.protection.silos_per_person
     n, k = checks.count("n_agents", n_agents), checks.count("rounds", rounds)
-    words = (local.words, *_TRUST, *adding_words(silos))
+    text = (local.bound_text, *_TRUST, *adding_text(silos))
     return tuple(
-        local.certify(silos * _sent(spectrum, drift, push) / n, "C3 (record level)", *words, view=View.PUBLIC)
+        local.certify(silos * _sent(spectrum, drift, push) / n, "C3 (record level)", *text, view=View.PUBLIC)
         for drift in hidden_drift(spectrum, push, k)[:k]
     )
 
@@ -237,11 +237,11 @@ _COORDINATOR = (
 _ONE_USER = "neighbours differ in all data of one user"
 
 
-def _lipschitz_words(lipschitz: float) -> str:
+def _lipschitz_text(lipschitz: float) -> str:
     return f"every user's loss is convex with (sub)gradients of norm at most {lipschitz:g}; a common ridge may be added"
 
 
-def _clip_words(clip: float) -> str:
+def _clip_text(clip: float) -> str:
     return "x_i - z is not clipped" if math.isinf(clip) else f"x_i - z is clipped to norm {clip:g}"
 
 
@@ -273,8 +273,8 @@ def fixed_point_block_user(
     pull = gam * (checks.positive("weight", weight) * lipschitz + tolerance_of(solver_tolerance))
     pull /= 1 + gam * weight * checks.non_negative("strong_convexity", strong_convexity)
     moved = check_bounded("min(2 gamma L_lip, 2 clip)", min(2 * pull, 2 * _clip(clip)))
-    words = (_ONE_USER, _lipschitz_words(lipschitz), _clip_words(clip), _SEES_BLOCKS)
-    return _certify(2 * moved, Protection(unit=Unit.USER), "C5 (user level)", words, solver_tolerance)
+    text = (_ONE_USER, _lipschitz_text(lipschitz), _clip_text(clip), _SEES_BLOCKS)
+    return _certify(2 * moved, Protection(unit=Unit.USER), "C5 (user level)", text, solver_tolerance)
 
 
 def fixed_point_block_record(local: LocalFunction, *, step: float, clip: float = math.inf) -> Certificate:
@@ -288,7 +288,7 @@ def fixed_point_block_record(local: LocalFunction, *, step: float, clip: float =
     gam = checks.positive("step", step)
     moved = gam * local.gap / (1 + gam * local.weight * local.strong_convexity)
     return local.certify(
-        2 * min(moved, 2 * _clip(clip)), "C5 (record level)", local.words, _clip_words(clip), _SEES_BLOCKS
+        2 * min(moved, 2 * _clip(clip)), "C5 (record level)", local.bound_text, _clip_text(clip), _SEES_BLOCKS
     )
 
 
@@ -335,9 +335,9 @@ def fixed_point_mean_user(
     mixing = 1 - 2 * lam / (1 + pull)
     reach = 2 * gam * (weight * check_bounded("lipschitz", lipschitz) + tolerance_of(solver_tolerance))
     reach /= checks.count("n_users", n_users)
-    words = (_ONE_USER, _lipschitz_words(lipschitz), *_COORDINATOR)
+    text = (_ONE_USER, _lipschitz_text(lipschitz), *_COORDINATOR)
     return tuple(
-        _certify(bound, Protection(unit=Unit.USER, view=View.PUBLIC), "C6 (user level)", words, solver_tolerance)
+        _certify(bound, Protection(unit=Unit.USER, view=View.PUBLIC), "C6 (user level)", text, solver_tolerance)
         for bound in _user_drift(reach, mixing, checks.count("updates", updates))
     )
 
@@ -366,7 +366,7 @@ def fixed_point_mean_record(
     drift = hidden_drift(spectrum, gam * local.gap, count)[1:]
     # Replacing records replaces part of a user's data, and G bounds the gradient of the mean loss.
     reach = 2 * gam * (weight * local.gradient_bound + tolerance_of(local.solver_tolerance))
-    n, words = checks.count("n_users", n_users), (local.words, *_COORDINATOR, *adding_words(silos))
+    n, text = checks.count("n_users", n_users), (local.bound_text, *_COORDINATOR, *adding_text(silos))
     return tuple(
-        local.certify(silos * min(record, reach) / n, "C6 (record level)", *words, view=View.PUBLIC) for record in drift
+        local.certify(silos * min(record, reach) / n, "C6 (record level)", *text, view=View.PUBLIC) for record in drift
     )

@@ -25,7 +25,7 @@ import math
 from dataclasses import dataclass, replace
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import ONE_RECORD, Certificate, NeighbouringRelation, Protection, Strength, Unit, View
 
@@ -117,7 +117,7 @@ class LocalFunction:
         """Check every number but the bound on the gradient, which only some certificates need (`gap`)."""
         checks.count("n_records", self.n_records)
         if self.protection.unit not in (Unit.RECORD, Unit.PERSON):
-            raise InputError(f"unit must be Unit.RECORD or Unit.PERSON, got {shown(self.protection.unit)}.")
+            raise InputError(f"unit must be Unit.RECORD or Unit.PERSON, got {safe_repr(self.protection.unit)}.")
         checks.positive("weight", self.weight)
         checks.non_negative("strong_convexity", self.strong_convexity)
         tolerance_of(self.solver_tolerance)
@@ -184,17 +184,17 @@ class LocalFunction:
             protection=replace(self.protection, view=view, colluders=None),
             theorem=theorem if self.scores == 1 else f"{theorem} + C13",
             assumptions=(
-                neighbour_words(self.protection),
+                neighbour_text(self.protection),
                 *((PERSON_WEIGHTS,) if self.is_of_persons else ()),
                 *assumptions,
-                gradient_words(self.solver_tolerance) if self.is_evaluated else solver_words(self.solver_tolerance),
+                gradient_text(self.solver_tolerance) if self.is_evaluated else solver_text(self.solver_tolerance),
                 *(PUBLIC_FACTS if relation.has_public_sizes else NOMINAL_FACTS),
             ),
             strength=strength_of(self.solver_tolerance),
         )
 
     @property
-    def words(self) -> str:
+    def bound_text(self) -> str:
         """State the bound on a record's gradient."""
         return f"every record's loss is convex with gradient norm at most {self.gradient_bound:g} everywhere"
 
@@ -204,10 +204,10 @@ def edge_curvature(*, edge_penalty: float, degree: int) -> float:
     return 2 * checks.positive("edge_penalty", edge_penalty) * checks.count("degree", degree)
 
 
-def neighbour_words(who: Protection) -> str:
+def neighbour_text(who: Protection) -> str:
     """Say in words which data are neighbours.
 
-    >>> neighbour_words(Protection(records_per_person=3, silos_per_person=2))
+    >>> neighbour_text(Protection(records_per_person=3, silos_per_person=2))
     'neighbours differ in at most 3 record(s) in each of at most 2 silos, replaced by others'
     """
     where = "of one silo" if who.silos_per_person == 1 else f"in each of at most {who.silos_per_person} silos"
@@ -219,19 +219,19 @@ def neighbour_words(who: Protection) -> str:
 def for_silos(certificate: Certificate, *, bound: float, silos: int) -> Certificate:
     """Return a certificate that was made for one silo as one, of another bound, for people with records in several."""
     protection = replace(certificate.protection, silos_per_person=silos)
-    said, told = neighbour_words(certificate.protection), neighbour_words(protection)
-    words = tuple(told if each == said else each for each in certificate.assumptions)
-    return replace(certificate, bound=bound, protection=protection, assumptions=words)
+    said, reported = neighbour_text(certificate.protection), neighbour_text(protection)
+    bound_text = tuple(reported if each == said else each for each in certificate.assumptions)
+    return replace(certificate, bound=bound, protection=protection, assumptions=bound_text)
 
 
-def solver_words(solver_tolerance: float | None) -> str:
+def solver_text(solver_tolerance: float | None) -> str:
     """Say in words what was assumed about the local solver."""
     if solver_tolerance is None:
         return "local subproblems are solved exactly (their residual is not part of the bound)"
     return f"local subproblems are solved to a gradient norm of at most {solver_tolerance:g}, rounding included (C7)"
 
 
-def gradient_words(tolerance: float | None) -> str:
+def gradient_text(tolerance: float | None) -> str:
     """Say in words what was assumed about a gradient that is taken."""
     error = tolerance_of(tolerance)
     if error == 0:
@@ -242,7 +242,7 @@ def gradient_words(tolerance: float | None) -> str:
     )
 
 
-def adding_words(silos_per_person: int) -> tuple[str, ...]:
+def adding_text(silos_per_person: int) -> tuple[str, ...]:
     """State what was assumed about a person's silos where one noise hides them all (C3, C6)."""
     if silos_per_person == 1:
         return ()
@@ -262,4 +262,4 @@ def p_admm(local: LocalFunction, *, edge_penalty: float, degree: int) -> Certifi
     0.0752...
     """
     modulus = edge_curvature(edge_penalty=edge_penalty, degree=degree) + local.curvature
-    return local.certify(local.gap / modulus, "C1", local.words, READS_BROADCASTS)
+    return local.certify(local.gap / modulus, "C1", local.bound_text, READS_BROADCASTS)

@@ -61,12 +61,12 @@ def objective_perturbation(
     certificate = exact.certify(
         exact.gap,
         "C2",
-        exact.words,
+        exact.bound_text,
         f"every record's gradient is Lipschitz with constant {c1:g} and its Hessian has rank at most {rank}",
         "the strong convexity mu comes from a ridge that does not depend on the data",
         "binary logistic loss" if is_logistic else "no loss-specific property is used",
         "the noise has density proportional to exp(-rate ||b||) in exact arithmetic",
-        _smoothing_words(is_smoothed, local.solver_tolerance),
+        _smoothing_text(is_smoothed, local.solver_tolerance),
     )
     return replace(
         certificate,
@@ -81,7 +81,7 @@ def _modulus(local: LocalFunction, quadratic_curvature: float) -> float:
     return checks.positive("the curvature 2 eta deg + w mu of the subproblem", modulus)
 
 
-def _smoothing_words(is_smoothed: bool, solver_tolerance: float | None) -> str:
+def _smoothing_text(is_smoothed: bool, solver_tolerance: float | None) -> str:
     if is_smoothed:
         return f"the output is smoothed against residuals up to {solver_tolerance:g}, accounted as its own release"
     return "the broadcast is the exact minimiser; a residual is not covered"

@@ -23,7 +23,7 @@ from dpadmm.privacy.certificates.local import (
     TRUSTED_SUM,
     check_bounded,
     edge_curvature,
-    solver_words,
+    solver_text,
 )
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 
@@ -34,12 +34,12 @@ _PUBLIC = (
 )
 
 
-def _certify(bound: float, unit: Unit, theorem: str, *words: str) -> Certificate:
+def _certify(bound: float, unit: Unit, theorem: str, *args: str) -> Certificate:
     return Certificate(
         bound=bound,
         protection=Protection(unit=unit, view=View.PUBLIC),
         theorem=theorem,
-        assumptions=(*words, TRUSTED_SUM, *_PUBLIC),
+        assumptions=(*args, TRUSTED_SUM, *_PUBLIC),
     )
 
 
@@ -48,10 +48,10 @@ def without_trust(certificate: Certificate) -> Certificate:
 
     Only for a bound that holds given equal earlier messages: that of the first round (C16, C17), or of C19.
     """
-    kept = tuple(words for words in certificate.assumptions if words != TRUSTED_SUM)
-    words = "agents keep the noisy values that they have sent, and compute with these"
+    kept = tuple(args for args in certificate.assumptions if args != TRUSTED_SUM)
+    args = "agents keep the noisy values that they have sent, and compute with these"
     protection = replace(certificate.protection, view=View.EAVESDROPPER)
-    return replace(certificate, protection=protection, assumptions=(*kept, words))
+    return replace(certificate, protection=protection, assumptions=(*kept, args))
 
 
 @dataclass(frozen=True)
@@ -102,12 +102,12 @@ def sharing_gap(
         s = min(max(steepest, sizes.least), sizes.largest)
         last = (rho * s * s * last + s * gap) / (rho * s * s + tau)
         bounds.append(last)
-    words = (
+    args = (
         f"neighbours differ in one agent's cost, its gradient by at most {gradient_distance:g} everywhere",
         f"costs are {tau:g}-strongly convex on a closed convex set that neighbours have in common",
-        solver_words(solver_tolerance),
+        solver_text(solver_tolerance),
     )
-    return tuple(_certify(bound, Unit.FUNCTION, "C16", *words) for bound in bounds)
+    return tuple(_certify(bound, Unit.FUNCTION, "C16", *args) for bound in bounds)
 
 
 def sharing_amount(
@@ -125,14 +125,14 @@ def sharing_amount(
     if math.isnan(width) or width < 0:
         raise InputError("width must be a number from 0 on, or infinity.")
     once, size = math.sqrt(min(d, width) * d), checks.non_negative("scale", scale)
-    words = (
+    args = (
         f"neighbours differ in one agent's amount, by at most {distance:g}; its limits and costs are the same in both, "
         "and are not protected",
         "costs are sums over the periods of convex functions of one period each",
         f"allocations are computed to a distance of at most {error:g} (C7)",
     )
     each = checks.count("rounds", rounds)
-    return tuple(_certify(size * (once + 2 * k * error), Unit.FUNCTION, "C17", *words) for k in range(1, each + 1))
+    return tuple(_certify(size * (once + 2 * k * error), Unit.FUNCTION, "C17", *args) for k in range(1, each + 1))
 
 
 def constraint_gap(
@@ -178,13 +178,13 @@ def constraint_gap(
         v = min(ways)
         bounds.append(math.sqrt(v))
     size = checks.non_negative("sent", sent)
-    words = (
+    args = (
         f"neighbours differ in one agent's cost, its gradient by at most {gradient_distance:g} everywhere",
         f"costs are {mu:g}-strongly convex"
         + (f" and {smoothness:g}-smooth, without sets" if math.isfinite(smoothness) else " on a common closed set"),
-        solver_words(solver_tolerance),
+        solver_text(solver_tolerance),
     )
-    return tuple(_certify(size * bound, Unit.FUNCTION, "C18", *words) for bound in bounds)
+    return tuple(_certify(size * bound, Unit.FUNCTION, "C18", *args) for bound in bounds)
 
 
 def _smooth_drift(
@@ -239,15 +239,15 @@ def constraint_linear(
         rounds=rounds, gradient_distance=0.0, step=gamma, strong_convexity=strong_convexity, smoothness=smoothness,
         maps=sizes, relaxation=lam, solver_tolerance=solver_tolerance,
     )  # fmt: skip
-    words = (
+    args = (
         f"neighbours differ in the linear term of one agent's quadratic, by at most {distance:g}; its curvature is the "
         "same in both and is not protected",
         "quadratics without sets, and a fixed step",
-        solver_words(solver_tolerance),
+        solver_text(solver_tolerance),
     )
     size = checks.non_negative("sent", sent)
     return tuple(
-        _certify(size * (push * (1 - low**k) + each.bound), Unit.FUNCTION, "C18 (linear terms)", *words)
+        _certify(size * (push * (1 - low**k) + each.bound), Unit.FUNCTION, "C18 (linear terms)", *args)
         for k, each in enumerate(residuals, start=1)
     )
 
@@ -260,13 +260,13 @@ def enforced(*, diameter: float, sent: float = 1.0) -> Certificate:
     >>> enforced(diameter=2.0).bound
     2.0
     """
-    words = (
+    args = (
         "neighbours differ in anything about one agent",
         "what every agent adds to the sum is projected onto a public convex set; what is not finite is replaced by a "
         "fixed point of it",
     )
     bound = checks.non_negative("sent", sent) * check_bounded("diameter", diameter)
-    return _certify(bound, Unit.USER, "C19", *words)
+    return _certify(bound, Unit.USER, "C19", *args)
 
 
 def linear_sum(*, distance: float) -> Certificate:
@@ -275,11 +275,11 @@ def linear_sum(*, distance: float) -> Certificate:
     >>> linear_sum(distance=2.0).bound
     2.0
     """
-    words = (
+    args = (
         f"neighbours differ in the linear term of one agent's quadratic, by at most {distance:g}; curvatures are "
         "public, and are not protected",
     )
-    return _certify(check_bounded("distance", distance), Unit.FUNCTION, "C18 (one sum)", *words)
+    return _certify(check_bounded("distance", distance), Unit.FUNCTION, "C18 (one sum)", *args)
 
 
 def graph_gap(
@@ -298,10 +298,10 @@ def graph_gap(
     gap = check_bounded("gradient_distance", gradient_distance) + 2 * solver_tolerance
     modulus = edge_curvature(edge_penalty=edge_penalty, degree=degree)
     modulus += checks.non_negative("strong_convexity", strong_convexity)
-    words = f"neighbours differ in one agent's cost, its gradient by at most {gradient_distance:g} everywhere"
+    args = f"neighbours differ in one agent's cost, its gradient by at most {gradient_distance:g} everywhere"
     return Certificate(
         bound=gap / modulus,
         protection=Protection(unit=Unit.FUNCTION),
         theorem="C1 (functions)",
-        assumptions=(words, READS_BROADCASTS, solver_words(solver_tolerance), *_PUBLIC),
+        assumptions=(args, READS_BROADCASTS, solver_text(solver_tolerance), *_PUBLIC),
     )

@@ -31,16 +31,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.local import (
     ORDER_OF_OTHERS,
     PERSON_WEIGHTS,
     TRUSTED_SUM,
     LocalFunction,
-    adding_words,
+    adding_text,
     check_bounded,
-    neighbour_words,
+    neighbour_text,
     tolerance_of,
 )
 from dpadmm.privacy.protection import (
@@ -106,20 +106,20 @@ def masked_sum(
             "masked_sum takes the certificate of a plain sum of all silos' values, in the L2 norm, not yet on a grid; "
             f"got one against the {seen.view.value}, in the {certificate.norm.value} norm."
         )
-    kept = (words for words in certificate.assumptions if words != TRUSTED_SUM)
+    kept = (text for text in certificate.assumptions if text != TRUSTED_SUM)
     rounding = 0.0 if is_on_grid else seen.silos_per_person * width * math.sqrt(d)
     return replace(
         certificate,
         bound=certificate.bound + rounding,
         protection=replace(seen, view=View.AGGREGATE, colluders=shares.colluders),
         theorem=f"{certificate.theorem} + C12",
-        assumptions=(*kept, *mask_words(shares, is_on_grid=is_on_grid)),
+        assumptions=(*kept, *mask_text(shares, is_on_grid=is_on_grid)),
         grid=width,
         grid_dimension=d,
     )
 
 
-def mask_words(shares: Shares, *, is_on_grid: bool) -> tuple[str, ...]:
+def mask_text(shares: Shares, *, is_on_grid: bool) -> tuple[str, ...]:
     """Say what the certificate rests on beyond that of the plain sum."""
     n, t = shares.silos, shares.colluders
     looks = (
@@ -166,7 +166,7 @@ def bounded_sum(
     """
     top = checks.positive("largest", largest)
     if not isinstance(norm, Norm):
-        raise InputError(f"norm must be a Norm, got {shown(norm)}.")
+        raise InputError(f"norm must be a Norm, got {safe_repr(norm)}.")
     what = f"every record adds a value between 0 and {top:g}, summed without rounding"
     return _certify_sum(top, what, norm, n_records, Unit.RECORD, records_per_person, silos_per_person)
 
@@ -191,7 +191,7 @@ def cell_counts(
     """
     many = checks.count("histograms", histograms)
     if unit not in (Unit.RECORD, Unit.PERSON):
-        raise InputError(f"unit must be Unit.RECORD or Unit.PERSON, got {shown(unit)}.")
+        raise InputError(f"unit must be Unit.RECORD or Unit.PERSON, got {safe_repr(unit)}.")
     what = (
         f"every record is one count in at most one cell of each of {many} histogram(s), whose cells are public, "
         "disjoint and fixed in advance"
@@ -282,7 +282,7 @@ def column_profile(
     if numeric + categorical == 0:
         raise InputError("A profile needs at least one column, got none. Leave the profile out.")
     if protection.unit is Unit.FUNCTION:
-        raise InputError(f"A profile protects records or users, got {shown(protection.unit)}.")
+        raise InputError(f"A profile protects records or users, got {safe_repr(protection.unit)}.")
     is_replaced = protection.relation is NeighbouringRelation.REPLACE_ONE
     changed = _changing(protection, n_records, is_noise_shared=is_noise_shared)
     squared = numeric + CATEGORY_WEIGHT**2 * categorical
@@ -324,8 +324,8 @@ def profile_on_grid(certificate: Certificate, *, grid: float, n_bins: int, share
         return masked_sum(certificate, shares=shares, grid=grid, dimension=n_bins, is_on_grid=is_exact)
     placed = secure_grid(certificate, grid=grid, dimension=n_bins)
     rounding = 0.0 if is_exact else certificate.protection.silos_per_person * grid * math.sqrt(n_bins)
-    words = (_EXACT if is_exact else _ROUNDED).format(grid=grid)
-    return replace(placed, bound=certificate.bound + rounding, assumptions=(*certificate.assumptions, words))
+    text = (_EXACT if is_exact else _ROUNDED).format(grid=grid)
+    return replace(placed, bound=certificate.bound + rounding, assumptions=(*certificate.assumptions, text))
 
 
 _WHOSE = {Unit.RECORD: (), Unit.PERSON: (_PERSON_SHARES,), Unit.USER: (_SHARES,)}
@@ -371,7 +371,7 @@ def curvature_sum(silos: Sequence[LocalFunction], *, record_curvature: float) ->
         _PUBLIC_POINT,
         _ISOMETRY,
         *(() if alone else (TRUSTED_SUM,)),
-        *adding_words(people),
+        *adding_text(people),
         view=View.EAVESDROPPER if alone else View.PUBLIC,
         is_for_additions=True,
     )
@@ -397,8 +397,10 @@ def score_differences(
     top, unit = checks.positive("score_bound", score_bound), protection.unit
     if unit not in (Unit.RECORD, Unit.PERSON):
         raise InputError(
-            f"Candidates are compared on records or persons, got the unit {shown(unit.value)}, for which C15 is not "
-            f"proved. Nothing was spent. Let simulations choose, {checks.setting('compared', 1)}, or use another unit."
+            f"Candidates are compared on records or persons, got the unit {safe_repr(unit.value)}, for which C15 "
+            "is not "
+            f"proved. Nothing was spent. Let simulations choose, {checks.option_name('compared', 1)}, or use "
+            "another unit."
         )
     is_replaced = protection.relation is NeighbouringRelation.REPLACE_ONE
     changed = _changing(protection, n_records, is_noise_shared=is_noise_shared)
@@ -407,7 +409,7 @@ def score_differences(
         protection=replace(protection, view=View.PUBLIC if is_noise_shared else View.EAVESDROPPER, colluders=None),
         theorem=_SCORES,
         assumptions=(
-            neighbour_words(protection),
+            neighbour_text(protection),
             *((PERSON_WEIGHTS,) if unit is Unit.PERSON else ()),
             f"of every record, the losses of the compared models less their mean are shortened to norm {top:g}, cut to "
             "whole multiples of a public step and added up without rounding",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dpadmm.checks import setting
+from dpadmm.checks import option_name
 from dpadmm.errors import InputError, LedgerError, ResumeError
 from dpadmm.files import sync_directory
 from dpadmm.privacy.ledger import store
@@ -56,10 +56,8 @@ def create(path: Path, data: Sequence[SiloColumns], budget: Budget, protection: 
     killed here, a key without a log stays behind, and the name is refused until somebody removes it.
     """
     draft = path.with_name(path.name + ".new")
-    leftovers = [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
-    there = [
-        str(file) for file in (path, store.key_path(path), store.anchor_path(path), draft, *leftovers) if file.exists()
-    ]
+    ends = ("", ".key", ".head", ".new", "-wal", "-shm", "-journal")
+    there = [str(file) for file in (path.with_name(path.name + end) for end in ends) if file.exists()]
     if there:
         raise LedgerError(
             f"Found {', '.join(there)}: a ledger is never overwritten. Open it, choose another name, or move all of "
@@ -71,8 +69,8 @@ def create(path: Path, data: Sequence[SiloColumns], budget: Budget, protection: 
     check_persons(data, protection)
     are_names_public = protection.unit is not Unit.USER  # a user's name is a person's
     DatasetFingerprint.of(data, bytes(32))  # refuses unusable data before anything is written
-    key = store.new_key(store.key_path(path))
     made = [store.key_path(path)]
+    key = store.new_key(made[0])
     try:
         known = DatasetFingerprint.of(
             data, key, are_names_public=are_names_public, tells_copies_apart=not protection.relation.has_public_sizes
@@ -93,13 +91,13 @@ def create(path: Path, data: Sequence[SiloColumns], budget: Budget, protection: 
 
 def check_persons(data: Sequence[SiloColumns], protection: Protection) -> None:
     """Refuse data that do not say whose rows they are where a budget is about persons, and data that do elsewhere."""
-    is_told = [each.persons is not None for each in data]
-    if protection.unit is Unit.PERSON and not all(is_told):
+    has_persons = [each.persons is not None for each in data]
+    if protection.unit is Unit.PERSON and not all(has_persons):
         raise InputError(
             "The ledger's budget is per person, so it needs to know which person each row belongs to: give "
-            f"{setting('persons')}. Nothing was spent."
+            f"{option_name('persons')}. Nothing was spent."
         )
-    if protection.unit is not Unit.PERSON and any(is_told):
+    if protection.unit is not Unit.PERSON and any(has_persons):
         raise InputError(
             f"The ledger's budget is per {protection.unit.value}, but rows were assigned to persons. Leave the persons "
             "out, or create a ledger with the unit person, and count in its budget what is already spent."

@@ -386,7 +386,8 @@ class ConfirmedLedger:
         own = self.ledger.protection
         if not own.is_covered_by(asked):
             raise InputError(
-                f"The ledger's budget is {own.words()}; the run asks for protection {asked.words()}, which does not "
+                f"The ledger's budget is {own.describe()}; the run asks for protection {asked.describe()}, which "
+                "does not "
                 "cover that. Leave out what the run says about protection: the ledger's is then used."
             )
 
@@ -404,7 +405,7 @@ class ConfirmedLedger:
         with self.transaction() as work:
             return work.reserve(releases, run=run, algorithm=algorithm, origin=origin)
 
-    def check_room(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
+    def check_budget(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
         """Raise what `reserve` would raise for these releases now; records nothing.
 
         To check before the first round whether a whole run fits. Only `reserve` permits sending.
@@ -428,9 +429,7 @@ class ConfirmedLedger:
         """
         mark = self._mark(subject.columns)
         if mark is None:
-            raise InputError(
-                "The ledger was not given all columns of the profile, so it could not recognise them later."
-            )
+            raise InputError("The ledger was not given all columns of the profile, so it could not recognise them.")
         check_text("run", run)
         profile = KeptProfile(
             run=run,
@@ -501,15 +500,14 @@ class ConfirmedLedger:
         silos = release.certificate.protection.silos_per_person if isinstance(release, NoisyRelease) else records
         if is_spread and silos < records:
             raise InputError(
-                f"A person may have {records} records, each with a different agent, but the aggregate of round "
-                f"{release.round} is certified for a person in {plural(silos, 'silo')}. Certify "
-                f"it for {records} silos per person, or create the ledger with separate silos."
+                f"A person may have {records} records, each with a different agent, but the aggregate is certified for "
+                f"{plural(silos, 'silo')} per person. Certify it for {records} silos per person, or separate the silos."
             )
         asked = self.ledger.protection
         if isinstance(release, NoisyRelease) and not asked.is_covered_by(release.certificate.protection):
             raise InputError(
-                f"The ledger's budget is {asked.words()}; the release of agent {release.agent} in round "
-                f"{release.round} is certified {release.certificate.protection.words()}, which does not cover that."
+                f"The ledger's budget is {asked.describe()}; the release of agent {release.agent} in round "
+                f"{release.round} is certified {release.certificate.protection.describe()}, which does not cover that."
             )
         return release
 

@@ -60,11 +60,8 @@ class KeptProfile:
 
     def is_about(self, subject: ProfiledColumns, data: str) -> bool:
         """Return whether it is the profile of these columns, whose values have this mark."""
-        return (self.form, self.records, self.protection) == (
-            subject.form,
-            subject.records,
-            subject.protection,
-        ) and self.data == data
+        wanted = subject.form, subject.records, subject.protection, data
+        return (self.form, self.records, self.protection, self.data) == wanted
 
 
 def released_profile(entries: Iterable[Entry]) -> list[GaussianRelease]:
@@ -95,10 +92,10 @@ def as_one_release(releases: Sequence[GaussianRelease], protection: Protection) 
 
     Every agent of that run had records of its own; a person is in as many of them as the protection says.
     """
-    piles = SpentBySilo(protection)
+    spent = SpentBySilo(protection)
     for release in releases:
-        piles.add(release, None if release.agent < 0 else str(release.agent))
-    worst = max(piles.people().values(), key=lambda pile: pile.squares)
+        spent.add(release, None if release.agent < 0 else str(release.agent))
+    worst = max(spent.people().values(), key=lambda reached: reached.squares)
     (merged,) = worst.gaussian()
     first = releases[0]
     certificate = replace(first.certificate, bound=merged.bound, grid=None, grid_dimension=0)

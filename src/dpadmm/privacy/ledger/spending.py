@@ -269,7 +269,7 @@ def overspend(spent: SpentBySilo, asks: Sequence[Reservation], budget: Budget, *
                 f"{max(0.0, budget.epsilon - so_far):.6g} is left; the {plural(added.releases, 'requested release')} "
                 f"would cost {added.epsilon(budget):.6g} alone and bring the total to {total.epsilon(budget):.6g}. "
                 "Nothing was spent, so nothing may be released. Ask for a smaller epsilon, or raise the budget and "
-                f"give a reason (`dpadmm ledger budget`, or Ledger.set_budget).{_pooled_words(asks, n_silos)}"
+                f"give a reason (`dpadmm ledger budget`, or Ledger.set_budget).{_describe_pooling(asks, n_silos)}"
             )
     return None
 
@@ -284,7 +284,7 @@ def below_spent(spent: SpentBySilo, budget: Budget) -> BudgetError | None:
     )
 
 
-def _pooled_words(asks: Sequence[Reservation], n_silos: int) -> str:
+def _describe_pooling(asks: Sequence[Reservation], n_silos: int) -> str:
     """Say so where the refusal comes from adding up silos that the ledger cannot tell apart."""
     agents = {ask.release.agent for ask in asks if ask.release.agent >= 0}
     if n_silos > 1 or len(agents) < 2:
@@ -380,7 +380,7 @@ class LedgerStatement:
             f"Releases   {self.releases} recorded, {self.refusals} refusals",
         ]
         if self.version > 1:
-            lines.append(f"Data       {version_words(self.version, self.version_since)}")
+            lines.append(f"Data       {describe_version(self.version, self.version_since)}")
         if self.profiles:
             lines.append(f"Profiles   {self.profiles} kept, which later fits on the same columns reuse at no cost")
         if len(self.silos) > 1:
@@ -438,7 +438,7 @@ def draw_statement(state: "LedgerState") -> LedgerStatement:
     )
 
 
-def version_words(number: int, since: str) -> str:
+def describe_version(number: int, since: str) -> str:
     """Say which version of the data is used, and that nothing spent on the others is forgotten."""
     others = "the one before it" if number == 2 else f"the {number - 1} before it"
     return f"version {number}, since {since[:19]} UTC; what was spent on {others} counts as well"

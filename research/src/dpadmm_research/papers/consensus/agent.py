@@ -53,8 +53,8 @@ class CoordinatorClaims(Claims):
         """Theorem 1 with `sum alpha = eps/H`, in the course of the shape; with the Cao shape this is eq. (21)."""
         rounds, relative = len(shape), 1 / shape
         constant = consensus.theorem_1_noise(self.sensitivity(), epsilon=epsilon, rounds=rounds + 1)
-        course = relative * (rounds / relative.sum())
-        return repeated(constant, self.epsilon(constant.value * course, 0.0)[0], course, first_round=2)
+        curve = relative * (rounds / relative.sum())
+        return repeated(constant, self.epsilon(constant.value * curve, 0.0)[0], curve, first_round=2)
 
 
 def coordinator_claims(algorithm: ConsensusDPADMM, setting: Setting) -> CoordinatorClaims | None:

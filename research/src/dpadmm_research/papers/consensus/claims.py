@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm_research.claims.base import (
     ClaimedEpsilon,
@@ -62,7 +62,8 @@ def lemma_3_sensitivity(
     smooth = checks.positive("smoothness", smoothness)
     if smooth < tau:
         raise InputError(
-            f"smoothness must be at least strong_convexity {shown(tau)}, got {shown(smoothness)}.", setting="smoothness"
+            f"smoothness must be at least strong_convexity {safe_repr(tau)}, got {safe_repr(smoothness)}.",
+            setting="smoothness",
         )
     distance = checks.positive("gradient_distance", gradient_distance)
     gap = checks.non_negative("subgradient_gap", subgradient_gap)

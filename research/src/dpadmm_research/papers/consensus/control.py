@@ -17,7 +17,7 @@ from dpadmm_research.papers.consensus.bench import TOLERANCE, Bench
 from dpadmm_research.papers.consensus.expectation import Response
 from dpadmm_research.papers.consensus.theory import Star
 from dpadmm_research.reproduction.table import Reading
-from dpadmm_research.reproduction.trials import Trial, run_course
+from dpadmm_research.reproduction.trials import Trial, record_run
 
 
 @dataclass(frozen=True)
@@ -117,5 +117,5 @@ class ErrorByStart:
 
 def _bare_models(bench: Bench, counts: Sequence[int]) -> Floats:
     """Return x(K) of all agents without noise, (counts, agents, d)."""
-    course = run_course(bench.method, bench.problem, counts, [Trial.bare()], runs=1, seed=0, tolerance=TOLERANCE)
-    return np.array([batch.run.state[0][:, :, 0] for _, batch in course])
+    curve = record_run(bench.method, bench.problem, counts, [Trial.bare()], runs=1, seed=0, tolerance=TOLERANCE)
+    return np.array([batch.run.state[0][:, :, 0] for _, batch in curve])

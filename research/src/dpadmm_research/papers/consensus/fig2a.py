@@ -19,10 +19,10 @@ from dpadmm_research.papers.consensus.search import (
     add_expected,
     best_by,
     certified_findings,
-    draw_courses,
-    finish_courses,
+    draw_curves,
+    finish_curves,
     mark_printed,
-    words_of,
+    type_text,
 )
 from dpadmm_research.reproduction.figure import Figure, Finding, Ground, Order, Part, Verdict
 from dpadmm_research.reproduction.style import canvas, headline, readings_in
@@ -73,8 +73,8 @@ def draw(table: Table, data: str) -> Any:
     readings = readings_in(table)
     picture, axes = canvas(1, len(readings), width=6.8, height=6.2)
     for ax, reading in zip(axes[0], readings, strict=True):
-        draw_courses(ax, table, reading)
-        finish_courses(ax, table, reading, DRAWN[reading])
+        draw_curves(ax, table, reading)
+        finish_curves(ax, table, reading, DRAWN[reading])
         if reading is Reading.CLAIMED:
             mark_printed(ax, PRINTED_K, PRINTED_ERROR, f"paper: {PRINTED_ERROR:g} at K = {PRINTED_K}")
     privacy = f"pure eps = {EPSILON_TOTAL:g} (delta = 0)"
@@ -99,8 +99,8 @@ def _claimed_findings(table: Table, row: Any) -> tuple[Finding, ...]:
     return (
         Finding(
             f"the error first falls and then rises with K: the best K is {PRINTED_K} (claimed noise)",
-            f"least expected error at {words_of(row)} (over {draws.number(table)} draws of the data: "
-            f"{span(table, metric=draws.BEST_K, **drawn)}); least mean of the simulated runs at {words_of(simulated)}",
+            f"least expected error at {type_text(row)} (over {draws.number(table)} draws of the data: "
+            f"{span(table, metric=draws.BEST_K, **drawn)}); least mean of the simulated runs at {type_text(simulated)}",
             near(row, PRINTED_K),
             f"at most {draws.NEAR} apart counts as the same",
         ),
@@ -155,7 +155,8 @@ def theory_finding(table: Table) -> tuple[Finding, ...]:
     return tuple(
         Finding(
             f"the bound (22) has its minimum at K = {PRINTED_THEORY}",
-            f"as printed: {words_of(row)} (over the draws: {over}); with the missing factor q - 1: {words_of(right)}, "
+            f"as printed: {type_text(row)} (over the draws: {over}); with the missing factor q - 1: "
+            f"{type_text(right)}, "
             f"where it says {right['value']:.2g}",
             near(row, PRINTED_THEORY),
             f"at most {draws.NEAR} apart counts as the same. (22) as printed lacks a factor and is not a bound",

@@ -32,7 +32,7 @@ from dpadmm_research.papers.consensus.search import (
     cost_at,
     draw_best,
     legend_below,
-    words_of,
+    type_text,
 )
 from dpadmm_research.reproduction.figure import Figure, Finding, Ground, Order, Part, Verdict
 from dpadmm_research.reproduction.style import canvas, draw_curve, finish, headline
@@ -254,7 +254,7 @@ def _counts_finding(table: Table) -> tuple[Finding, ...]:
         Finding(
             "the best K is 4, 9, 15 at eps = 0.01, 0.1, 0.5",
             "claimed noise, least expected error: "
-            + ", ".join(f"{words_of(row)} at eps = {row['epsilon']:g}" for _, row in known.iterrows())
+            + ", ".join(f"{type_text(row)} at eps = {row['epsilon']:g}" for _, row in known.iterrows())
             + f" (over {draws.number(table)} draws of the data: {over})",
             Verdict.SAME if max(distances) <= draws.NEAR and not known["is_edge"].any() else Verdict.DIFFERENT,
             f"at most {draws.NEAR} apart counts as the same",
@@ -335,7 +335,7 @@ def _certified_finding(table: Table) -> tuple[Finding, ...]:
         seen.append(f"the claimed noise at the best K costs {_span(costs / claimed['epsilon'])} of its eps")
     if len(certified):
         pairs = ", ".join(
-            f"{row['value']:.2g} at {row['epsilon']:g} ({words_of(row)})" for _, row in certified.iterrows()
+            f"{row['value']:.2g} at {row['epsilon']:g} ({type_text(row)})" for _, row in certified.iterrows()
         )
         seen.append(f"certified noise: expected error {pairs}")
     if len(claimed) and len(certified):

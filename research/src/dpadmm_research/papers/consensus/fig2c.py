@@ -27,7 +27,7 @@ from dpadmm_research.papers.consensus.search import (
     draw_best,
     legend_below,
     theory_curves,
-    words_of,
+    type_text,
 )
 from dpadmm_research.reproduction.figure import Figure, Finding, Ground, Order, Part, Verdict
 from dpadmm_research.reproduction.style import canvas, draw_curve, finish, headline, readings_in
@@ -97,7 +97,7 @@ def findings(table: Table) -> tuple[Finding, ...]:
         if len(best) < 2:
             continue
         slope = np.polyfit(np.log(best["x"]), np.log(best["value"]), 1)[0]
-        pairs = ", ".join(f"{row['value']:.2g} at n = {row['x']:g} ({words_of(row)})" for _, row in best.iterrows())
+        pairs = ", ".join(f"{row['value']:.2g} at n = {row['x']:g} ({type_text(row)})" for _, row in best.iterrows())
         found.append(
             Finding(
                 f"the relative error decreases with n ({reading.value} noise)",
@@ -115,7 +115,7 @@ def _bounds_finding(table: Table) -> tuple[Finding, ...]:
         return ()
     seen = [
         f"{name} {best['value'].iloc[0]:.2g} at n = {best['x'].iloc[0]:g} and {best['value'].iloc[-1]:.2g} at n = "
-        f"{best['x'].iloc[-1]:g} ({words_of(best.iloc[-1])})"
+        f"{best['x'].iloc[-1]:g} ({type_text(best.iloc[-1])})"
         for name, best in (("as printed", printed), ("corrected", corrected))
     ]
     falls = (_falls(printed["value"]), _falls(corrected["value"]))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.data.examples import Entries
+from dpadmm.data.examples import EntryDistribution
 from dpadmm_research.claims.bounds import Version
 from dpadmm_research.papers.consensus.bench import ERROR, Bench
 from dpadmm_research.papers.consensus.expectation import response
@@ -27,10 +27,10 @@ from dpadmm_research.papers.consensus.search import (
     add_expected,
     best_by,
     certified_findings,
-    draw_courses,
-    finish_courses,
+    draw_curves,
+    finish_curves,
     legend_below,
-    words_of,
+    type_text,
 )
 from dpadmm_research.papers.consensus.theory import optimal_rounds
 from dpadmm_research.reproduction.figure import Figure, Finding, Ground, Order, Part, Verdict
@@ -38,7 +38,7 @@ from dpadmm_research.reproduction.style import COLOURS, MARKERS, canvas, finish,
 from dpadmm_research.reproduction.table import Reading, Rows, Table, chosen, mean_at, means
 
 LASSO = Lasso(
-    smoothness=10.0, dimension=20, rho=30.0, entries=Entries.GAUSSIAN, is_shared=True, largest_slope=60.0
+    smoothness=10.0, dimension=20, rho=30.0, entries=EntryDistribution.GAUSSIAN, is_shared=True, largest_slope=60.0
 )  # fmt: skip
 EPSILON_TOTAL = 1.0
 RUNS = 5
@@ -67,12 +67,12 @@ READINGS = (
     DataReading("one matrix, signed, slopes to 100", replace(LASSO, largest_slope=100.0), DRAWS, 130),
     DataReading(
         "one matrix, non-negative, slopes to 100",
-        replace(LASSO, entries=Entries.NON_NEGATIVE, largest_slope=100.0), DRAWS, 80,
+        replace(LASSO, entries=EntryDistribution.NON_NEGATIVE, largest_slope=100.0), DRAWS, 80,
     ),
     DataReading("own matrices, signed, slopes to 100", replace(LASSO, is_shared=False, largest_slope=100.0), 1, 40),
     DataReading(
         "own matrices, non-negative, slopes to 100",
-        replace(LASSO, is_shared=False, entries=Entries.NON_NEGATIVE, largest_slope=100.0), 1, 40,
+        replace(LASSO, is_shared=False, entries=EntryDistribution.NON_NEGATIVE, largest_slope=100.0), 1, 40,
     ),
 )  # fmt: skip
 
@@ -134,10 +134,10 @@ def draw(table: Table, data: str) -> Any:
     has_draws = Reading.CLAIMED in readings
     picture, axes = canvas(1, len(readings) + has_draws, width=5.6, height=6.4)
     for ax, reading in zip(axes[0], readings, strict=False):
-        draw_courses(ax, table, reading)
+        draw_curves(ax, table, reading)
         if reading is Reading.CLAIMED:
             _draw_band(ax, table)
-        finish_courses(ax, table, reading, LARGEST[reading])
+        finish_curves(ax, table, reading, LARGEST[reading])
         if reading is Reading.CLAIMED:
             ax.axvline(PRINTED_K, color="black", linestyle=":", linewidth=1.2)
             ax.annotate(f"paper: K = {PRINTED_K}", (PRINTED_K + 1, 4.0), fontsize=9)
@@ -176,13 +176,13 @@ def findings(table: Table) -> tuple[Finding, ...]:
     """Where the minimum lies, and theory's."""
     found: list[Finding] = []
     for _, row in best_by(table, "epsilon", metric=EXACT, reading=Reading.CLAIMED).iterrows():
-        course = means(chosen(table, metric=EXACT, curve=METHOD, reading=Reading.CLAIMED))
-        last = float(course.iloc[-1])
+        run_curve = means(chosen(table, metric=EXACT, curve=METHOD, reading=Reading.CLAIMED))
+        last = float(run_curve.iloc[-1])
         verdict = Verdict.SAME if last > row["value"] else Verdict.DIFFERENT
         found += [
             Finding(
                 "a finite best K still exists (claimed noise)",
-                f"expected error {row['value']:.2g} at {words_of(row)} and {last:.2g} at K = {course.index[-1]:g}",
+                f"expected error {row['value']:.2g} at {type_text(row)} and {last:.2g} at K = {run_curve.index[-1]:g}",
                 Verdict.NOT_COMPARABLE if row["is_edge"] else verdict,
             ),
             _simulation_finding(table, row),
@@ -196,8 +196,8 @@ def _simulation_finding(table: Table, row: Any) -> Finding:
     simulated = best_by(table, "epsilon", metric=ERROR, reading=Reading.CLAIMED).iloc[0]
     return Finding(
         f"the best K is {PRINTED_K} in simulation (claimed noise)",
-        f"least expected error at {words_of(row)}, where the run without noise has {bare:.2g}; least mean of the "
-        f"simulated runs at {words_of(simulated)}; {_spread(table, METHOD)}",
+        f"least expected error at {type_text(row)}, where the run without noise has {bare:.2g}; least mean of the "
+        f"simulated runs at {type_text(simulated)}; {_spread(table, METHOD)}",
         _verdict(table, METHOD, PRINTED_K),
         f"{_RULE}. {_others(table, METHOD)}",
     )
@@ -210,8 +210,8 @@ def _theory_finding(table: Table) -> Finding:
     )
     return Finding(
         f"the bound (22) has its minimum at K = {PRINTED_THEORY}",
-        f"as printed: {words_of(row)}; {_spread(table, PRINTED_BOUND)}; with the missing factor q - 1: "
-        f"{words_of(right)}, where it says {right['value']:.2g}",
+        f"as printed: {type_text(row)}; {_spread(table, PRINTED_BOUND)}; with the missing factor q - 1: "
+        f"{type_text(right)}, where it says {right['value']:.2g}",
         _verdict(table, PRINTED_BOUND, PRINTED_THEORY),
         f"{_RULE}. {_others(table, PRINTED_BOUND)}. (22) as printed lacks a factor and is not a bound",
     )

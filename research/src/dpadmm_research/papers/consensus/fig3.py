@@ -20,7 +20,7 @@ from dpadmm_research.papers.consensus.search import (
     add_expected,
     best_by,
     cost_at,
-    words_of,
+    type_text,
 )
 from dpadmm_research.reproduction.figure import Figure, Finding, Ground, Order, Part, Verdict
 from dpadmm_research.reproduction.style import BLACK, canvas, draw_curve, finish, headline, readings_in
@@ -190,7 +190,7 @@ def findings(table: Table) -> tuple[Finding, ...]:
     found = []
     for reading in readings_in(table):
         best = best_by_epsilon(table, reading)
-        pairs = (f"{each['value']:.2g} at {each['epsilon']:g} ({words_of(each)})" for _, each in best.iterrows())
+        pairs = (f"{each['value']:.2g} at {each['epsilon']:g} ({type_text(each)})" for _, each in best.iterrows())
         found.append(
             Finding(
                 f"the error decreases with eps ({reading.value} noise)",
@@ -205,7 +205,7 @@ def findings(table: Table) -> tuple[Finding, ...]:
 def _level_finding(table: Table, reading: Reading, row: Any) -> Finding:
     """Answer for which ||x_0|| the error is as small as printed."""
     least = {curve: _least_norm(table, reading, curve) for curve in _draws(table)}
-    told = [
+    reported = [
         f"{f'{norm:.2g}' if norm < np.inf else f'none up to {max(NORMS):g}'} ({curve})" for curve, norm in least.items()
     ]
     rhos = means(chosen(table, metric=BY_RHO, reading=reading))
@@ -213,9 +213,10 @@ def _level_finding(table: Table, reading: Reading, row: Any) -> Finding:
     is_below = row["value"] < PRINTED_ERROR or min(least.values()) < np.inf
     return Finding(
         f"the error is below 1e-3 at eps = {PRINTED_EPSILON:g} ({reading.value} noise)",
-        f"x_0 of norm {CONTROL.start_norm:g}: {row['value']:.2g} at {words_of(row)} (mean of the runs "
+        f"x_0 of norm {CONTROL.start_norm:g}: {row['value']:.2g} at {type_text(row)} (mean of the runs "
         f"{row['mean']:.2g}, the released broadcast {row['released']:.2g}; certified eps {row['cost']:.2g}). Least "
-        f"norm of x_0 with less than 1e-3, by draw of A and B: {'; '.join(told)}. By rho, in units of the least that "
+        f"norm of x_0 with less than 1e-3, by draw of A and B: {'; '.join(reported)}. By rho, in units of the "
+        "least that "
         f"Assumption 3 allows: {by_rho}",
         Verdict.PARTLY if is_below else Verdict.DIFFERENT,
         "the noise grows with delta and the controls with x_0, so the relative error depends on their ratio, on the "
@@ -250,7 +251,7 @@ def _bounds_finding(table: Table) -> tuple[Finding, ...]:
         return ()
     seen = "; ".join(
         f"{name} "
-        + ", ".join(f"{row['value']:.2g} at {row['epsilon']:g} ({words_of(row)})" for _, row in best.iterrows())
+        + ", ".join(f"{row['value']:.2g} at {row['epsilon']:g} ({type_text(row)})" for _, row in best.iterrows())
         for name, best in curves
     )
     falls = [_falls(best) for _, best in curves]

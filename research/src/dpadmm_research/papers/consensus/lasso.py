@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.data.examples import Entries, random_quadratics, random_spd
+from dpadmm.data.examples import EntryDistribution, random_quadratics, random_spd
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
@@ -33,7 +33,7 @@ class Lasso:
     rho: float = 5.0
     gradient_distance: float = 1.0
     l1_weight: float = 100.0
-    entries: Entries = Entries.NON_NEGATIVE
+    entries: EntryDistribution = EntryDistribution.NON_NEGATIVE
     is_shared: bool = False
     largest_slope: float = 100.0
     data_seed: int = 0

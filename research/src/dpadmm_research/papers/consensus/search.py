@@ -78,7 +78,7 @@ def best_by(table: Table, key: str, *, metric: str, reading: Reading, curve: str
     return best.reset_index(drop=True)
 
 
-def words_of(row: Any) -> str:
+def type_text(row: Any) -> str:
     """Return the best K in words, with a warning where a larger one might be better."""
     return f"K = {int(row['k'])}{', the largest tried' if row['is_edge'] else ''}"
 
@@ -98,7 +98,7 @@ def theory_curves(table: Table, reading: Reading | None = None) -> tuple[str, ..
     return tuple(curve for curve in (wanted[reading] if reading else of_claimed + of_certified) if curve in known)
 
 
-def draw_courses(ax: Any, table: Table, reading: Reading) -> None:
+def draw_curves(ax: Any, table: Table, reading: Reading) -> None:
     """Draw errors against K for one noise: expected (line) and simulated (marks), without noise, and the bounds."""
     errors = chosen(table, metric=ERROR)
     expected, runs = (chosen(table, metric=metric, curve=METHOD, reading=reading) for metric in (EXACT, ERROR))
@@ -114,7 +114,7 @@ def draw_courses(ax: Any, table: Table, reading: Reading) -> None:
         draw_curve(ax, chosen(errors, curve=curve), label=curve, place=BOUND_PLACES[curve], reading=Reading.THEORY)
 
 
-def finish_courses(ax: Any, table: Table, reading: Reading, largest: float) -> None:
+def finish_curves(ax: Any, table: Table, reading: Reading, largest: float) -> None:
     """Finish a plot of errors up to this K: from below the least private error to above 1, where nothing is learnt."""
     finish(ax, f"{reading.value} noise", "iterations K", ERROR)
     private = chosen(table, metric=EXACT, curve=METHOD, reading=reading)
@@ -125,10 +125,10 @@ def finish_courses(ax: Any, table: Table, reading: Reading, largest: float) -> N
     legend_below(ax, columns=1)
 
 
-def mark_printed(ax: Any, x: float, y: float, words: str) -> None:
+def mark_printed(ax: Any, x: float, y: float, texts: str) -> None:
     """Put a star where the paper's number lies, with its words."""
     ax.plot([x], [y], linestyle="none", marker="*", markersize=13, color="black", markerfacecolor="gold", zorder=5)
-    ax.annotate(words, (x, y), xytext=(10, -22), textcoords="offset points", fontsize=9,
+    ax.annotate(texts, (x, y), xytext=(10, -22), textcoords="offset points", fontsize=9,
                 bbox={"boxstyle": "round", "facecolor": "white", "alpha": 0.8, "linewidth": 0})  # fmt: skip
 
 
@@ -156,7 +156,7 @@ def certified_findings(table: Table) -> tuple[Finding, ...]:
         found.append(
             Finding(
                 "(not in the paper) what the claimed noise costs by certificate C3",
-                f"eps {cost:.2g} at {words_of(row)} instead of {row['epsilon']:g}",
+                f"eps {cost:.2g} at {type_text(row)} instead of {row['epsilon']:g}",
                 Verdict.NOT_COMPARABLE,
                 f"Lemma 3's sensitivity is about {row['epsilon'] / cost:.0f} times the certified one",
             )
@@ -166,7 +166,7 @@ def certified_findings(table: Table) -> tuple[Finding, ...]:
         found.append(
             Finding(
                 "(not in the paper) noise by certificate C3 at the same pure eps",
-                f"best {words_of(row)}: expected error {row['value']:.2g}{ratio}",
+                f"best {type_text(row)}: expected error {row['value']:.2g}{ratio}",
                 Verdict.NOT_COMPARABLE,
             )
         )

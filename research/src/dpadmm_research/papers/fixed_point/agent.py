@@ -30,8 +30,8 @@ class BlockClaims(Claims):
         """The least constant sigma for which the first theorem gives the target, its conditions met."""
         constant_level(shape, self.theorems[0].theorem)
         noise = self.theorems[0].noise_for_epsilon(epsilon=epsilon, delta=delta)
-        course = shape / shape[0]
-        return repeated(noise, self.epsilon(noise.value * course, delta)[0], course)
+        curve = shape / shape[0]
+        return repeated(noise, self.epsilon(noise.value * curve, delta)[0], curve)
 
 
 def block_lipschitz(algorithm: BlockADMM, setting: Setting) -> float:

@@ -22,7 +22,7 @@ from dpadmm_research.papers.fixed_point.world import World
 
 
 @dataclass(frozen=True)
-class ObjectiveCourse:
+class ObjectiveCurve:
     """Test objectives after every iteration: (iterations, levels)."""
 
     objective: Floats
@@ -59,9 +59,9 @@ class Tracking:
         return cls(True, world.kappa * world.setting.gamma)
 
 
-def admm_course(
+def admm_curve(
     world: World, stds: Floats, seed: int, tracking: Tracking, iterations: int | None = None
-) -> ObjectiveCourse:
+) -> ObjectiveCurve:
     """Run private ADMM for every sigma in `stds` with the same users and the same normal draws."""
     s, rng = world.setting, np.random.default_rng(seed)
     share = s.gamma / (1 + s.gamma * np.einsum("ip,ip->i", world.rows, world.rows))
@@ -85,10 +85,10 @@ def admm_course(
         mean += total / world.users
         z = _soft(mean if tracking.is_mean else z + total / world.users, tracking.threshold)
         objectives.append(world.objective(z.T))
-    return ObjectiveCourse(np.array(objectives))
+    return ObjectiveCurve(np.array(objectives))
 
 
-def sgd_course(world: World, stds: Floats, seed: int) -> ObjectiveCourse:
+def sgd_curve(world: World, stds: Floats, seed: int) -> ObjectiveCurve:
     """Run proximal DP-SGD for every noise in `stds` with the same batches and the same normal draws."""
     s, rng = world.setting, np.random.default_rng(seed)
     z, objectives = np.full((len(stds), s.dimension), s.start * world.kappa), []
@@ -99,11 +99,11 @@ def sgd_course(world: World, stds: Floats, seed: int) -> ObjectiveCourse:
         gradient = gradient * _shortening(gradient, s.sgd_clip) + stds[:, None] * normals
         z = _soft(z - s.sgd_step * gradient / s.rows, world.kappa * s.sgd_step / s.rows)
         objectives.append(world.objective(z.T))
-    return ObjectiveCourse(np.array(objectives))
+    return ObjectiveCurve(np.array(objectives))
 
 
 def most_participations(world: World, seeds: range) -> int:
-    """Return how often the busiest user takes part in any of the runs of `admm_course` with these seeds."""
+    """Return how often the busiest user takes part in any of the runs of `admm_curve` with these seeds."""
     s, most = world.setting, 0
     for seed in seeds:
         rng = np.random.default_rng(seed)

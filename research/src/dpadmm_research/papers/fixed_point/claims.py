@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm_research.claims.base import (
     ClaimedEpsilon,
@@ -319,4 +319,4 @@ class NetworkTheorem4(RenyiTheorem):
 
 def _check_order(order: float) -> None:
     if checks.finite("order", order) <= 1:
-        raise InputError(f"order must be greater than 1, got {shown(order)}.", setting="order")
+        raise InputError(f"order must be greater than 1, got {safe_repr(order)}.", setting="order")

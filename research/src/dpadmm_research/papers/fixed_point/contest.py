@@ -49,16 +49,16 @@ class Score:
 
 def scores(entrant: Entrant, world: World, runs: int, seed: int) -> list[Score]:
     """Return the best of the entrant's points at every budget, by the mean training objective of the runs."""
-    s, promised = world.setting, None
+    s, reserved = world.setting, None
     trials: list[Trial] = []
     best: dict[float, tuple[float, Score]] = {}
     for point in entrant.points:
         method, problem = entrant.build(world, *point)
         mechanisms = method.mechanisms(Setting(problem, s.certified_rounds, TOLERANCE))
-        if mechanisms != promised:  # noise on sampled batches takes a long search, which the step does not matter to
+        if mechanisms != reserved:  # noise on sampled batches takes a long search, which the step does not matter to
             plans = [(epsilon, calibrate(mechanisms, Target(epsilon, s.delta))) for epsilon in s.epsilons]
             trials = [Trial(entrant.curve, Reading.CERTIFIED, epsilon, plan) for epsilon, plan in plans]
-            promised = mechanisms
+            reserved = mechanisms
         batch = run_trials(method, problem, s.certified_rounds, trials, runs=runs, seed=seed, every=0)
         for trial, columns in batch:
             models = batch.run.estimate[:, columns]

@@ -171,11 +171,11 @@ def _noise(table: Table, noise: NoiseReading) -> Finding:
     costs = [_by_budget(table, curve=worth(curve, noise), metric=CERTIFIED_EPS) for curve in (ADMM, SGD)]
     shares = _by_budget(table, curve=worth(ADMM, noise), metric=BY_THEOREM_3)
     enough = [share >= 1 for share in shares.values()]
-    words = "; ".join(f"eps {epsilon:.3g}: {costs[0][epsilon]:.3g} and {costs[1][epsilon]:.3g}" for epsilon in shares)
+    texts = "; ".join(f"eps {epsilon:.3g}: {costs[0][epsilon]:.3g} and {costs[1][epsilon]:.3g}" for epsilon in shares)
     return Finding(
         f"the noise is that of (eps, 1e-6)-DP (noise: {noise.value})",
         f"certified eps of ADMM, for whoever sees a user's messages, and of DP-SGD, for whoever sees the iterates: "
-        f"{words}. ADMM's variance is {min(shares.values()):.3g} to {max(shares.values()):.3g} times that of Theorem 3",
+        f"{texts}. ADMM's variance is {min(shares.values()):.3g} to {max(shares.values()):.3g} times that of Theorem 3",
         Verdict.SAME if all(enough) else Verdict.PARTLY if any(enough) else Verdict.DIFFERENT,
         "judged by the paper's own Theorem 3, which counts aggregation twice besides (errata). No smaller figure is "
         "proved for those who see ADMM's final model only. DP-SGD's noise is that of a mean of n gradients, on a sum",
@@ -186,7 +186,7 @@ def _contest(table: Table) -> tuple[Finding, ...]:
     rows = chosen(table, panel=CONTEST, metric=LAST)
     zero, sgd = mean_at(table, curve=ZERO), _by_budget(rows, curve=SGD)
     found = []
-    for entrant, words in (
+    for entrant, texts in (
         (CONTEST_ADMM, "certified for every viewer, the server included: each user's message must hide it alone (C5)"),
         (COORDINATOR, "a trusted coordinator adds the noise (C6), the same trust as central DP-SGD"),
     ):
@@ -199,7 +199,7 @@ def _contest(table: Table) -> tuple[Finding, ...]:
                     f"(certified for the same eps) {entrant.curve} against DP-SGD",
                     f"{_listed(own, sgd)}; the model 0: {zero:.3g}; eps at which ADMM is below both: {where}",
                     Verdict.NOT_COMPARABLE,
-                    words,
+                    texts,
                     CONTEST_GROUND,
                 )
             )

@@ -10,11 +10,11 @@ import numpy as np
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.claims.base import linear_renyi_of_epsilon
 from dpadmm_research.papers.fixed_point.authors import (
-    ObjectiveCourse,
+    ObjectiveCurve,
     Tracking,
-    admm_course,
+    admm_curve,
     most_participations,
-    sgd_course,
+    sgd_curve,
 )
 from dpadmm_research.papers.fixed_point.contest import ENTRANTS, scores
 from dpadmm_research.papers.fixed_point.costs import admm_cost, sgd_cost
@@ -58,8 +58,8 @@ def compute_runs(order: Order) -> Table:
     levels = [(noise, epsilon) for noise in NoiseReading for epsilon in s.epsilons]
     for curve, clip in ((ADMM, s.admm_clip), (SGD, s.sgd_clip)):
         stds = np.array([noise.std(world.noise_scale(epsilon, clip)) for noise, epsilon in levels])
-        courses = [_course(curve, world, stds, order.seed + run) for run in range(runs)]
-        for metric, values in ((LEAST, [c.least for c in courses]), (LAST, [c.last for c in courses])):
+        curves = [_curve(curve, world, stds, order.seed + run) for run in range(runs)]
+        for metric, values in ((LEAST, [c.least for c in curves]), (LAST, [c.last for c in curves])):
             for (noise, epsilon), objectives in zip(levels, np.array(values).T, strict=True):
                 rows.add(
                     panel=noise.value, curve=curve, reading=Reading.CLAIMED, epsilon=epsilon, x=epsilon, metric=metric,
@@ -68,10 +68,10 @@ def compute_runs(order: Order) -> Table:
     return rows.table()
 
 
-def _course(curve: str, world: World, stds: Floats, seed: int) -> ObjectiveCourse:
+def _curve(curve: str, world: World, stds: Floats, seed: int) -> ObjectiveCurve:
     if curve == SGD:
-        return sgd_course(world, stds, seed)
-    return admm_course(world, stds, seed, Tracking.as_coded(world))
+        return sgd_curve(world, stds, seed)
+    return admm_curve(world, stds, seed, Tracking.as_coded(world))
 
 
 def compute_references(order: Order) -> Table:
@@ -82,13 +82,13 @@ def compute_references(order: Order) -> Table:
         _constant(rows, curve, world, value, value)
     printed, k = Tracking.as_coded(world), world.setting.iterations
     quiet = np.zeros(1)
-    long = admm_course(world, quiet, order.seed, printed, 4 * k)
+    long = admm_curve(world, quiet, order.seed, printed, 4 * k)
     slow = replace(world, setting=replace(world.setting, relaxation=world.setting.relaxation / 3))
-    smaller = admm_course(slow, quiet, order.seed, printed, 4 * k)
-    tracked = admm_course(world, quiet, order.seed, Tracking.consistent(world))
-    short = ObjectiveCourse(long.objective[:k])
-    for curve, course in ((FREE, short), (LONGER, long), (SMALLER, smaller), (TRACKED, tracked)):
-        _constant(rows, curve, world, float(course.least[0]), float(course.last[0]))
+    smaller = admm_curve(slow, quiet, order.seed, printed, 4 * k)
+    tracked = admm_curve(world, quiet, order.seed, Tracking.consistent(world))
+    short = ObjectiveCurve(long.objective[:k])
+    for curve, run_curve in ((FREE, short), (LONGER, long), (SMALLER, smaller), (TRACKED, tracked)):
+        _constant(rows, curve, world, float(run_curve.least[0]), float(run_curve.last[0]))
     return rows.table()
 
 

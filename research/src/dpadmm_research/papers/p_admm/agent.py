@@ -50,7 +50,7 @@ class BroadcastClaims(Claims):
 
     def noise(self, epsilon: float, delta: float, shape: Floats) -> ClaimedSchedule:
         """Theorem 3 solved for the first round's noise."""
-        decay, course = variance_decay(shape), shape / shape[0]
+        decay, curve = variance_decay(shape), shape / shape[0]
         noise = p_admm.theorem_3_noise(
             epsilon=epsilon,
             delta=delta,
@@ -62,7 +62,7 @@ class BroadcastClaims(Claims):
             l2_weight=self.l2_weight,
         )
         (aim,) = self.epsilon(noise.value * shape / shape[0], delta)
-        return repeated(replace(noise, theorem=_theorem_3(decay)), aim, course)
+        return repeated(replace(noise, theorem=_theorem_3(decay)), aim, curve)
 
 
 def _theorem_3(decay: float) -> str:

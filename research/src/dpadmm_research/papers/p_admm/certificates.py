@@ -87,4 +87,4 @@ def own_iterate_p_admm(
     for _ in range(checks.count("rounds", rounds)):
         bounds.append(memory * bounds[-1] + fresh.bound)
     own = "the agent re-uses its own noise-free iterate; neighbours and duals are read from the broadcasts"
-    return tuple(local.certify(bound, "C1 (own iterate)", local.words, own) for bound in bounds[1:])
+    return tuple(local.certify(bound, "C1 (own iterate)", local.bound_text, own) for bound in bounds[1:])

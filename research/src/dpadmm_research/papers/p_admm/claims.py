@@ -14,7 +14,7 @@ Claimed, not certified: see `docs/errata.md`.
 import math
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm_research.claims.base import (
     ClaimedEpsilon,
@@ -75,7 +75,7 @@ def _growth(decay: float, rounds: int) -> float:
         growth = math.inf
     if not math.isfinite(growth):
         raise InputError(
-            f"decay {shown(decay)} over {rounds} rounds leaves no noise a float can hold; "
+            f"decay {safe_repr(decay)} over {rounds} rounds leaves no noise a float can hold; "
             "use fewer rounds or a slower decay.",
             setting="decay",
         )

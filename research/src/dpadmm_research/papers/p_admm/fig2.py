@@ -7,9 +7,9 @@ from typing import Any
 
 from dpadmm_research.comparison.adult import adult
 from dpadmm_research.comparison.compare import LOSS
-from dpadmm_research.comparison.contenders import PAdmmRacer, trial
+from dpadmm_research.comparison.contenders import PAdmmContender, trial
 from dpadmm_research.papers.p_admm.regularised import figure
-from dpadmm_research.papers.p_admm.setting import NEAR, AdultRace, arena_of
+from dpadmm_research.papers.p_admm.setting import NEAR, AdultRace, comparison_setting_of
 from dpadmm_research.reproduction.figure import Finding, Ground, Order, Part, Verdict
 from dpadmm_research.reproduction.style import BLACK, Spread, draw_curve, finish
 from dpadmm_research.reproduction.table import Reading, Rows, Table, chosen, mean_at, means
@@ -30,12 +30,13 @@ def sweep(rounds: int, order: Order) -> Table:
     """P-ADMM's claimed noise with other penalties, and the run without noise: x is eta."""
     data = adult(order)
     rows, (epsilon,), count = Rows(data.label), SETTING.epsilons, order.pick(rounds, 6)
-    arena = replace(arena_of(SETTING, data, order), rounds=count)
+    compared = replace(comparison_setting_of(SETTING, data, order), rounds=count)
     for eta in order.pick(ETAS_BY_ROUNDS[rounds], TOY_ETAS) if Reading.CLAIMED in order.accounting.readings else ():
-        racer = PAdmmRacer(eta, max(SETTING.decays))
+        contender = PAdmmContender(eta, max(SETTING.decays))
         batch = run_trials(
-            racer.method, arena.problem, count, [trial(racer, arena, Reading.CLAIMED, epsilon), Trial.bare()],
-            runs=order.runs_of(SETTING.runs), seed=order.seed, network=arena.network, every=count,
+            contender.method, compared.problem, count,
+            [trial(contender, compared, Reading.CLAIMED, epsilon), Trial.bare()],
+            runs=order.runs_of(SETTING.runs), seed=order.seed, network=compared.network, every=count,
         )  # fmt: skip
         for each, columns in batch:
             rows.add(
@@ -70,13 +71,13 @@ def findings(table: Table) -> tuple[Finding, ...]:
 
 def _swept(rows: Table) -> Finding:
     """P-ADMM against non-private ADMM with the same eta and K: near it, and near it where the loss is worth having."""
-    told, near = [], []
+    reported, near = [], []
     for rounds in ETAS_BY_ROUNDS:
         here = chosen(rows, panel=f"K = {rounds}")
         private, bare = (means(chosen(here, reading=reading)) for reading in (Reading.CLAIMED, Reading.NON_PRIVATE))
         error = chosen(here, reading=Reading.CLAIMED).groupby("x")["value"].sem().fillna(0.0)
         near += [bare[eta] for eta in bare.index if private[eta] <= (1 + NEAR) * bare[eta]]
-        told.append(
+        reported.append(
             f"K = {rounds}: "
             + ", ".join(f"{private[e]:.3f} +- {error[e]:.3f} ({bare[e]:.3f}) at eta = {e:g}" for e in bare.index)
         )
@@ -86,7 +87,7 @@ def _swept(rows: Table) -> Finding:
     return Finding(
         "at some eta, which is not printed, P-ADMM is nearly as low as non-private ADMM with the same eta (claimed "
         "noise)",
-        f"loss at the end with its standard error, in brackets without noise. {'; '.join(told)}",
+        f"loss at the end with its standard error, in brackets without noise. {'; '.join(reported)}",
         Verdict.SAME if is_useful else Verdict.PARTLY if near else Verdict.DIFFERENT,
         f"nearly: within {NEAR:.0%}. Theorem 3's noise falls as 1/eta, and the steps get shorter with it"
         + ("" if is_useful else f": the two agree {where if near else 'at no eta'}; at losses worth having, below "

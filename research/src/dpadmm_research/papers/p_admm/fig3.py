@@ -17,7 +17,7 @@ def draw(table: Table, data: str) -> Any:
     """One column per budget; two rows per reading: claimed P-ADMM alone and the others, certified all and P-ADMM."""
     readings, epsilons = readings_in(table), _budgets(table)
     picture, axes = canvas(2 * len(readings), len(epsilons), width=5.8, height=3.9)
-    own, others = [SETTING.champion], [racer.label for racer in SETTING.baselines]
+    own, others = [SETTING.champion], [contender.label for contender in SETTING.baselines]
     for place, reading in enumerate(readings):
         for column, epsilon in enumerate(epsilons):
             upper, lower = axes[2 * place : 2 * place + 2, column]

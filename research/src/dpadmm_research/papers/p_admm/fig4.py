@@ -30,7 +30,7 @@ def draw(table: Table, data: str) -> Any:
     """Final loss against N, a row per reading: claimed P-ADMM alone and the others, certified all and P-ADMM."""
     readings, losses = readings_in(table), final_losses(table)
     picture, axes = canvas(len(readings), 2, width=6.0, height=4.2)
-    own, others = [SETTING.champion], [racer.label for racer in SETTING.baselines]
+    own, others = [SETTING.champion], [contender.label for contender in SETTING.baselines]
     bare = means(chosen(losses, reading=Reading.NON_PRIVATE))
     for row, reading in zip(axes, readings, strict=True):
         if reading is Reading.CLAIMED:

@@ -10,8 +10,8 @@ from typing import Any
 
 from dpadmm.privacy.accounting import PureTarget
 from dpadmm_research.comparison.adult import adult
-from dpadmm_research.comparison.contenders import Arena, Contender, trial
-from dpadmm_research.papers.p_admm.setting import AdultRace, arena_of
+from dpadmm_research.comparison.contenders import ComparisonSetting, Contender, trial
+from dpadmm_research.papers.p_admm.setting import AdultRace, comparison_setting_of
 from dpadmm_research.reproduction.figure import Finding, Ground, Order, Verdict
 from dpadmm_research.reproduction.style import draw_curves, finish
 from dpadmm_research.reproduction.table import Reading, Rows, Table, chosen, means
@@ -24,24 +24,26 @@ HALFWAY = "eps spent halfway"
 def compute(setting: AdultRace, order: Order) -> Table:
     """What P-ADMM with the largest R and the others have spent after half of K iterations: x is K."""
     data = adult(order)
-    rows, arena, (epsilon,) = Rows(data.label), arena_of(setting, data, order), setting.epsilons
-    racers = [racer for racer in setting.contenders if racer.label in setting.compared]
+    rows, compared_setting, (epsilon,) = Rows(data.label), comparison_setting_of(setting, data, order), setting.epsilons
+    all_contenders = [contender for contender in setting.contenders if contender.label in setting.compared]
     for count in order.pick(COUNTS, TOY_COUNTS):
         for reading in order.accounting.readings:
-            for racer in racers:
+            for contender in all_contenders:
                 rows.fact(
-                    panel="pace", curve=racer.label, reading=reading, epsilon=epsilon, x=count, metric=HALFWAY,
-                    value=_halfway(racer, replace(arena, rounds=count), reading, epsilon),
+                    panel="pace", curve=contender.label, reading=reading, epsilon=epsilon, x=count, metric=HALFWAY,
+                    value=_halfway(contender, replace(compared_setting, rounds=count), reading, epsilon),
                 )  # fmt: skip
     return rows.table()
 
 
-def _halfway(racer: Contender, arena: Arena, reading: Reading, epsilon: float) -> float:
-    half = arena.rounds // 2
+def _halfway(contender: Contender, compared_setting: ComparisonSetting, reading: Reading, epsilon: float) -> float:
+    half = compared_setting.rounds // 2
     if reading is Reading.CLAIMED:
-        return racer.claimed_course(arena, epsilon)[half - 1]
-    is_pure = isinstance(racer.target(arena, epsilon), PureTarget)
-    (spent,) = trial(racer, arena, reading, epsilon).certified_course(0.0 if is_pure else arena.delta, [half])
+        return contender.claimed_curve(compared_setting, epsilon)[half - 1]
+    is_pure = isinstance(contender.target(compared_setting, epsilon), PureTarget)
+    (spent,) = trial(contender, compared_setting, reading, epsilon).certified_curve(
+        0.0 if is_pure else compared_setting.delta, [half]
+    )
     return spent
 
 
@@ -58,11 +60,11 @@ def finding(setting: AdultRace, table: Table, reading: Reading) -> Finding:
     """Whether the largest R is slower than all others halfway, and from which K on."""
     rows = chosen(table, metric=HALFWAY, reading=reading)
     own = means(chosen(rows, curve=setting.champion))
-    others = {racer.label: means(chosen(rows, curve=racer.label)) for racer in setting.baselines}
+    others = {contender.label: means(chosen(rows, curve=contender.label)) for contender in setting.baselines}
     slower = [k for k in own.index if all(own[k] < other[k] for other in others.values())]
     least = next((k for k in own.index if all(later in slower for later in own.index if later >= k)), None)
     ends = [k for k in (own.index[0], least, own.index[-1]) if k is not None]
-    told = "; ".join(
+    reported = "; ".join(
         f"K = {k:g}: R = {max(setting.decays):g} {own[k]:.3g}, "
         + ", ".join(f"{curve} {other[k]:.3g}" for curve, other in others.items())
         for k in dict.fromkeys(ends)
@@ -71,7 +73,7 @@ def finding(setting: AdultRace, table: Table, reading: Reading) -> Finding:
     step = "" if least is None else f"it holds from K = {least:g} on, {tried}; "
     return Finding(
         f"R = 0.995 accumulates privacy loss more slowly than the other methods ({reading.value} eps)",
-        f"{reading.value} eps after K/2 iterations. {told}",
+        f"{reading.value} eps after K/2 iterations. {reported}",
         Verdict.DIFFERENT if least is None else Verdict.SAME if least <= setting.rounds else Verdict.PARTLY,
         step + "Gaussian losses add in squares, so equal noise spends more than half of eps on the first half of the "
         "rounds, and R^K must be small to make up for it; in the first few rounds it spends faster at every K",

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm_research.claims.bounds import Bound, NotApplicable, Version
-from dpadmm_research.papers.p_admm.theory import THEOREM_4, Landscape, NoiseCourse, Start
+from dpadmm_research.papers.p_admm.theory import THEOREM_4, Landscape, NoiseCurve, Start
 from dpadmm_research.spectrum import spectral_facts
 
 CONDITIONS = ("strongly convex and smooth functions", "(1-b)(1+zeta) phi_min^2(L+) > phi_max^2(L+)", "0 < R < W < 1")
@@ -159,7 +159,7 @@ def theorem_4_constants(landscape: Landscape, choices: Choices | None = None) ->
 
 
 def theorem_4_printed(
-    landscape: Landscape, start: Start, noise: NoiseCourse, rounds: int, choices: Choices | None = None
+    landscape: Landscape, start: Start, noise: NoiseCurve, rounds: int, choices: Choices | None = None
 ) -> Bound | NotApplicable:
     """Return the printed bound on `E sum_i ||x~_i^K - x*||^2`; the penalty must be the one of `theorem_4_constants`."""
     total = checks.count("rounds", rounds)

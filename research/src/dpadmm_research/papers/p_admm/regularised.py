@@ -70,7 +70,7 @@ def draw(number: int, setting: AdultRace, claimed_panel: Panel, table: Table, da
             end = mean_at(table, metric=LOSS, reading=Reading.NON_PRIVATE)
             title = f"effect of R (non-private ends at {end:.3f})"
             draw_losses(losses[0], table, setting, own, *about, title, has_bare=False)
-            others = [racer.label for racer in setting.baselines]
+            others = [contender.label for contender in setting.baselines]
             draw_losses(losses[1], table, setting, others, *about, "the others")
             claimed_panel(losses[2], table, setting)
         else:

@@ -11,9 +11,16 @@ from dpadmm_research.comparison.compare import (
     logistic_problem,
     race,
     random_network,
-    told,
+    reported,
 )
-from dpadmm_research.comparison.contenders import Arena, Contender, DvpRacer, MAdmmRacer, PAdmmRacer, RAdmmRacer
+from dpadmm_research.comparison.contenders import (
+    ComparisonSetting,
+    Contender,
+    DvpContender,
+    MAdmmContender,
+    PAdmmContender,
+    RAdmmContender,
+)
 from dpadmm_research.reproduction.figure import Finding, Ground, Order, Verdict
 from dpadmm_research.reproduction.style import readings_in
 from dpadmm_research.reproduction.table import Reading, Rows, Table, chosen, mean_at
@@ -45,26 +52,26 @@ class AdultRace:
     def baselines(self) -> tuple[Contender, ...]:
         """The methods P-ADMM is compared with."""
         return (
-            DvpRacer(self.eta),
-            MAdmmRacer(self.eta, self.growth),
-            RAdmmRacer(self.eta, self.gamma),
+            DvpContender(self.eta),
+            MAdmmContender(self.eta, self.growth),
+            RAdmmContender(self.eta, self.gamma),
         )
 
     @property
     def contenders(self) -> tuple[Contender, ...]:
         """P-ADMM with every R, then the others."""
-        return (*(PAdmmRacer(self.eta, decay) for decay in self.decays), *self.baselines)
+        return (*(PAdmmContender(self.eta, decay) for decay in self.decays), *self.baselines)
 
     @property
     def curves(self) -> list[str]:
         """The names in the order of their colours: the champion has the same one whatever other R there are."""
-        rest = [PAdmmRacer(self.eta, decay).label for decay in sorted(self.decays, reverse=True)[1:]]
+        rest = [PAdmmContender(self.eta, decay).label for decay in sorted(self.decays, reverse=True)[1:]]
         return [*self.compared, *rest]
 
     @property
     def champion(self) -> str:
         """P-ADMM with the largest R, which the paper compares."""
-        return PAdmmRacer(self.eta, max(self.decays)).label
+        return PAdmmContender(self.eta, max(self.decays)).label
 
     @property
     def compared(self) -> list[str]:
@@ -104,12 +111,12 @@ def ground(*, printed: str, used: str, guessed: str) -> Ground:
     )
 
 
-def arena_of(setting: AdultRace, data: AdultData, order: Order) -> Arena:
+def comparison_setting_of(setting: AdultRace, data: AdultData, order: Order) -> ComparisonSetting:
     """Deal the data and draw the network."""
     agents = order.pick(setting.agents, min(setting.agents, 6))
     problem = logistic_problem(data, agents, weight=1.0, ridge=2 * setting.l2_weight * agents)
     network = random_network(agents, setting.mean_degree, setting.network_seed)
-    return Arena(problem, network, order.pick(setting.rounds, 6), setting.delta)
+    return ComparisonSetting(problem, network, order.pick(setting.rounds, 6), setting.delta)
 
 
 def run_race(setting: AdultRace, order: Order) -> Table:
@@ -117,7 +124,7 @@ def run_race(setting: AdultRace, order: Order) -> Table:
     data = adult(order)
     rows, contenders = Rows(data.label), setting.contenders
     race(
-        rows, f"N = {setting.agents}", data, arena_of(setting, data, order), contenders,
+        rows, f"N = {setting.agents}", data, comparison_setting_of(setting, data, order), contenders,
         order.pick(setting.epsilons, setting.epsilons[:1]), order, order.runs_of(setting.runs), bare=contenders[0],
     )  # fmt: skip
     return rows.table()
@@ -141,7 +148,7 @@ def lowest_loss(table: Table, setting: AdultRace, epsilon: float) -> tuple[Findi
         rest = {contender.label: mean_at(rows, curve=contender.label) for contender in setting.baselines}
         cost = mean_at(table, metric=CERTIFIED_EPS, reading=reading, epsilon=epsilon, curve=setting.champion)
         is_lowest, is_near = own < min(rest.values()), own <= (1 + NEAR) * bare
-        why = [_told_against(is_lowest, is_near)]
+        why = [_stated_against(is_lowest, is_near)]
         if reading is Reading.CLAIMED:
             why += [_noise_ratio(table, setting, epsilon), "" if is_near else OTHER_ETAS]
         found.append(
@@ -149,7 +156,7 @@ def lowest_loss(table: Table, setting: AdultRace, epsilon: float) -> tuple[Findi
                 f"P-ADMM has the lowest loss at eps = {epsilon:g}, nearly the non-private one ({reading.value} noise)",
                 f"P-ADMM {own:.4g}, {own / bare:.5g} times the non-private {bare:.4g}; "
                 + ", ".join(f"{curve} {value:.4g}" for curve, value in rest.items())
-                + f". Certified eps of this P-ADMM noise: {told(cost)}",
+                + f". Certified eps of this P-ADMM noise: {reported(cost)}",
                 (Verdict.DIFFERENT, Verdict.PARTLY, Verdict.SAME)[is_lowest + is_near],
                 "; ".join(filter(None, why)),
             )
@@ -157,7 +164,7 @@ def lowest_loss(table: Table, setting: AdultRace, epsilon: float) -> tuple[Findi
     return tuple(found)
 
 
-def _told_against(is_lowest: bool, is_near: bool) -> str:
+def _stated_against(is_lowest: bool, is_near: bool) -> str:
     """Say what of the claim does not hold; nearly means within `NEAR`."""
     wrong = ("" if is_lowest else "not the lowest", "" if is_near else f"not within {NEAR:.0%} of non-private")
     return ", ".join(filter(None, wrong))

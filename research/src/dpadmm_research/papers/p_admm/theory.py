@@ -90,7 +90,7 @@ class Start:
 
 
 @dataclass(frozen=True)
-class NoiseCourse:
+class NoiseCurve:
     """Gaussian noise as the theorems see it: the first variance of each agent, decay R in (0, 1], dimension d."""
 
     first_variances: tuple[float, ...]
@@ -159,7 +159,7 @@ def fastest_penalty(landscape: Landscape) -> float | NotApplicable:
 
 
 def theorem_4_corrected(
-    landscape: Landscape, eta: float, start: Start, noise: NoiseCourse, rounds: int
+    landscape: Landscape, eta: float, start: Start, noise: NoiseCurve, rounds: int
 ) -> Bound | NotApplicable:
     """Bound `E sum_i ||y_i^K - x*||^2` after K >= 1 rounds; no condition on the graph, eta or the decay."""
     k = checks.count("rounds", rounds)
@@ -177,7 +177,7 @@ def theorem_4_corrected(
     return Bound(value, Version.CORRECTED, THEOREM_4, ("strongly convex and smooth functions", "start at 0"))
 
 
-def theorem_5_corrected(landscape: Landscape, eta: float, start: Start, noise: NoiseCourse, rounds: int) -> Bound:
+def theorem_5_corrected(landscape: Landscape, eta: float, start: Start, noise: NoiseCurve, rounds: int) -> Bound:
     """Bound `E[sum_i w_i f_i(mean_k x_i^k)] - f(x*)`, x_i^k the minimisers before noise (the paper's metric).
 
     Smaller than the printed bound on every graph. The averages are neither equal among agents nor releasable.
@@ -189,7 +189,7 @@ def theorem_5_corrected(landscape: Landscape, eta: float, start: Start, noise: N
 
 
 def theorem_5_printed(
-    landscape: Landscape, eta: float, start: Start, noise: NoiseCourse, rounds: int
+    landscape: Landscape, eta: float, start: Start, noise: NoiseCurve, rounds: int
 ) -> Bound | NotApplicable:
     """Return the printed bound, `(eta/K)(edges + d Lam^2 sum s_{i,1}^2/(2 lam2 (1 - R)))`.
 
@@ -206,7 +206,7 @@ def theorem_5_printed(
     return Bound(value, Version.PRINTED, THEOREM_5, ("convex functions", "0 < R < 1", "start at 0"))
 
 
-def _same_agents(network: Network, noise: NoiseCourse) -> None:
+def _same_agents(network: Network, noise: NoiseCurve) -> None:
     if len(noise.first_variances) != network.n_agents:
         raise InputError(
             f"give one variance per agent ({network.n_agents}), got {len(noise.first_variances)}.",

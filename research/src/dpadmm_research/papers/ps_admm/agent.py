@@ -24,8 +24,8 @@ class InnerStepClaims(Claims):
         """Theorem 2's constant sigma."""
         constant_level(shape, "Theorem 2 of PS-ADMM")
         noise = self.theorem.noise(epsilon=epsilon, delta=delta)
-        course = shape / shape[0]
-        return repeated(noise, self.epsilon(noise.value * course, delta)[0], course)
+        curve = shape / shape[0]
+        return repeated(noise, self.epsilon(noise.value * curve, delta)[0], curve)
 
 
 def inner_step_claims(algorithm: PSADMM, setting: Setting) -> InnerStepClaims:

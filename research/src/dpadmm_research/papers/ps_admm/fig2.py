@@ -32,7 +32,7 @@ RIVALS = (DVP_NAME, TUNED)
 CLEARLY = f"clearly below: by more than two standard errors and at least {SHARE:.0%} of the other's gap to non-private"
 
 
-def answers(table: Table, metric: str, words: str) -> tuple[Finding, ...]:
+def answers(table: Table, metric: str, texts: str) -> tuple[Finding, ...]:
     """PS-ADMM against DVP with our K and eta and with tuned ones, at every budget, for both readings."""
     found = []
     bare = mean_at(table, metric=metric, reading=Reading.NON_PRIVATE)
@@ -50,7 +50,7 @@ def answers(table: Table, metric: str, words: str) -> tuple[Finding, ...]:
         why += [_against_constant(own, mean_at(table, metric=MAJORITY)) if metric == ERROR else "", CLEARLY]
         found.append(
             Finding(
-                f"PS-ADMM has {words} than DVP-ADMM for all three budgets ({reading.value} noise)",
+                f"PS-ADMM has {texts} than DVP-ADMM for all three budgets ({reading.value} noise)",
                 "; ".join(
                     f"eps {e:g}: {own[e]:.4g} against {plain[e]:.4g}, tuned {tuned[e]:.4g} (certified eps of PS-ADMM "
                     f"{spent[e]:.3g})"
@@ -84,8 +84,8 @@ def _error(values: Table) -> float:
 def _against_constant(own: Mapping[float, float], constant: float) -> str:
     """At which budgets the test error is no better than that of always answering the majority class."""
     at = ", ".join(f"{eps:g}" for eps in own if own[eps] >= constant)
-    told = f"always answering the majority class errs {constant:.4f}"
-    return told + (f", and PS-ADMM no less at eps {at}" if at else "")
+    reported = f"always answering the majority class errs {constant:.4f}"
+    return reported + (f", and PS-ADMM no less at eps {at}" if at else "")
 
 
 def _claimed_why(table: Table, spent: Mapping[float, float]) -> str:
@@ -104,7 +104,7 @@ def _paid_for(own: Mapping[float, float], bare: float) -> str:
     return f"paid for in full it stays at up to {own[worst] / bare:.3g} times the non-private value (eps {worst:g})"
 
 
-def course_answers(table: Table) -> tuple[Finding, ...]:
+def curve_answers(table: Table) -> tuple[Finding, ...]:
     """Whether the loss rises at the smallest budget, and follows the non-private one at the largest."""
     found = []
     bare = means(chosen(table, metric=LOSS, reading=Reading.NON_PRIVATE))
@@ -142,6 +142,6 @@ FIGURE = Figure(
     choices=CHOICES,
     parts=PARTS,
     draw=partial(draw, "PS-ADMM, Fig. 2", LOSS),
-    findings=lambda table: answers(table, LOSS, "much less loss") + course_answers(table),
+    findings=lambda table: answers(table, LOSS, "much less loss") + curve_answers(table),
     ground=GROUND,
 )

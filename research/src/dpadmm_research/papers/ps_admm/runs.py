@@ -16,7 +16,7 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.problems.problem import Problem
 from dpadmm_research.comparison.adult import AdultData, adult
 from dpadmm_research.comparison.compare import CERTIFIED_EPS, cost_notes, logistic_problem
-from dpadmm_research.comparison.contenders import Arena, DvpRacer, trial
+from dpadmm_research.comparison.contenders import ComparisonSetting, DvpContender, trial
 from dpadmm_research.papers.ps_admm.claims import Theorem2
 from dpadmm_research.reproduction.figure import Ground, Order, Part
 from dpadmm_research.reproduction.style import (
@@ -31,7 +31,7 @@ from dpadmm_research.reproduction.style import (
     tell_apart,
 )
 from dpadmm_research.reproduction.table import Reading, Rows, Table, chosen, joined, mean_at
-from dpadmm_research.reproduction.trials import TOLERANCE, Batch, Trial, run_course
+from dpadmm_research.reproduction.trials import TOLERANCE, Batch, Trial, record_run
 
 LOSS, ERROR = "expected loss", "test error"
 MAJORITY = "test error of the majority class"
@@ -205,10 +205,10 @@ def _run_ps(order: Order, reading: Reading, others: list[Trial]) -> tuple[Rows, 
     epsilons = order.pick(SETTING.epsilons, SETTING.epsilons[-1:]) if reading in order.accounting.readings else ()
     trials = [ps_trial(method, problem, rounds, reading, epsilon) for epsilon in epsilons]
     rows = Rows(train.label)
-    course = run_course(
+    run_curve = record_run(
         method, problem, SETTING.marks(order), [*trials, *others], runs=order.runs_of(SETTING.runs), seed=order.seed
     )  # fmt: skip
-    _measure(rows, course, problem, test)
+    _measure(rows, run_curve, problem, test)
     return rows, problem, trials
 
 
@@ -217,7 +217,7 @@ def compute_dvp(order: Order) -> Table:
     train, test = adult(order).split()
     rows = Rows(train.label)
     rounds, epsilons = SETTING.rounds_of(order), order.pick(SETTING.epsilons, SETTING.epsilons[-1:])
-    _run_dvp(rows, train, test, DvpRacer(SETTING.dvp_eta, DVP_NAME), SETTING.marks(order), epsilons, order)
+    _run_dvp(rows, train, test, DvpContender(SETTING.dvp_eta, DVP_NAME), SETTING.marks(order), epsilons, order)
     rows.fact(
         panel="", curve="majority class", reading=Reading.NON_PRIVATE, epsilon=np.inf, x=rounds, metric=MAJORITY,
         value=(1 - abs(test.data.labels.mean())) / 2,
@@ -232,30 +232,37 @@ def compute_tuned(order: Order) -> Table:
     budgets = list(zip(SETTING.epsilons, SETTING.dvp_tuned, strict=True))
     for epsilon, (rounds, eta) in order.pick(budgets, budgets[-1:]):
         marks = list(range(1, order.pick(rounds, end - 1) + 1))
-        _run_dvp(rows, train, test, DvpRacer(eta, TUNED), marks, (epsilon,), order)
+        _run_dvp(rows, train, test, DvpContender(eta, TUNED), marks, (epsilon,), order)
     table = rows.table()
     last = table[table["x"] == table.groupby(["metric", "epsilon"])["x"].transform("max")]
     return joined([table, last[last["x"] < end].assign(x=float(end))])
 
 
 def _run_dvp(
-    rows: Rows, train: AdultData, test: AdultData, racer: DvpRacer, marks: list[int], epsilons: tuple[float, ...],
+    rows: Rows, train: AdultData, test: AdultData, contender: DvpContender, marks: list[int],
+    epsilons: tuple[float, ...],
     order: Order,
 ) -> None:  # fmt: skip
     """Run DVP until the last mark with all budgets and readings, and measure it at every mark."""
     problem = eq_1(train)
-    arena = Arena(problem, complete(SETTING.agents), marks[-1], SETTING.delta)
-    trials = [trial(racer, arena, reading, eps) for eps in epsilons for reading in order.accounting.readings]
-    course = run_course(
-        racer.method, problem, marks, trials, runs=order.runs_of(SETTING.runs), seed=order.seed, network=arena.network
+    compared = ComparisonSetting(problem, complete(SETTING.agents), marks[-1], SETTING.delta)
+    trials = [trial(contender, compared, reading, eps) for eps in epsilons for reading in order.accounting.readings]
+    run_curve = record_run(
+        contender.method,
+        problem,
+        marks,
+        trials,
+        runs=order.runs_of(SETTING.runs),
+        seed=order.seed,
+        network=compared.network,
     )
-    _measure(rows, course, problem, test)
+    _measure(rows, run_curve, problem, test)
     for each in trials:
-        _add_fact(rows, each, CERTIFIED_EPS, each.certified_epsilon(0.0), arena.rounds)
+        _add_fact(rows, each, CERTIFIED_EPS, each.certified_epsilon(0.0), compared.rounds)
 
 
-def _measure(rows: Rows, course: Iterator[tuple[int, Batch]], problem: Problem, test: AdultData) -> None:
-    for k, batch in course:
+def _measure(rows: Rows, run_curve: Iterator[tuple[int, Batch]], problem: Problem, test: AdultData) -> None:
+    for k, batch in run_curve:
         loss = problem.functions.value(batch.run.models).mean(axis=0)
         error = test.error(batch.run.estimate)
         for each, columns in batch:

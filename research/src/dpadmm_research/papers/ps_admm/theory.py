@@ -150,8 +150,8 @@ def theorem_3_corrected(facts: Facts, *, noise_std: float) -> Bound | NotApplica
         return NotApplicable(_CORRECTED_3, _too_few(facts, least))
     start = facts.agents * _start(facts, (facts.start_dual + facts.tau) ** 2) / facts.rounds
     noise = facts.agents * facts.step * facts.dimension * checks.non_negative("noise_std", noise_std) ** 2
-    words = ("averaging is plain", "noise is fresh in every inner step", "no correction is clipped")
-    return Bound(start + noise, Version.CORRECTED, _CORRECTED_3, words)
+    texts = ("averaging is plain", "noise is fresh in every inner step", "no correction is clipped")
+    return Bound(start + noise, Version.CORRECTED, _CORRECTED_3, texts)
 
 
 def theorem_4_printed(
@@ -161,10 +161,10 @@ def theorem_4_printed(
 
     Applicable only if `S = ceil(v_f/mu_f)` inner steps are enough for Theorem 3, as the theorem takes for granted.
     """
-    promised = math.ceil(facts.smoothness / facts.strong_convexity)
+    reserved = math.ceil(facts.smoothness / facts.strong_convexity)
     least = least_inner_steps_printed(facts)
-    if promised < least:
-        why = f"it takes S = O(v_f/mu_f), {promised} here, but Theorem 3 needs {_steps(least)} at this step size"
+    if reserved < least:
+        why = f"it takes S = O(v_f/mu_f), {reserved} here, but Theorem 3 needs {_steps(least)} at this step size"
         return NotApplicable(_PRINTED_4, why)
     log = math.log(1 / checks.open_unit("delta", delta))
     scale = facts.agents * checks.positive("lipschitz", lipschitz)
@@ -196,8 +196,8 @@ def theorem_4_corrected(facts: Facts, *, noise_std_one_round: float) -> BestRoun
     best = math.sqrt(start / growth)
     around = {max(1, math.floor(best)), max(1, math.ceil(best))}
     rounds = min(around, key=lambda k: start / k + growth * k)
-    words = ("averaging is plain", "noise is fresh in every inner step", "the variance grows linearly with K")
-    return BestRounds(rounds, Bound(start / rounds + growth * rounds, Version.CORRECTED, _CORRECTED_4, words))
+    texts = ("averaging is plain", "noise is fresh in every inner step", "the variance grows linearly with K")
+    return BestRounds(rounds, Bound(start / rounds + growth * rounds, Version.CORRECTED, _CORRECTED_4, texts))
 
 
 def _start(facts: Facts, dual: float) -> float:

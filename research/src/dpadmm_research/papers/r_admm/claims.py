@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm_research.claims.base import ClaimedEpsilon, ClaimedNoise, Condition, NoiseKind, Paper
 
@@ -102,7 +102,8 @@ def theorem_iv_1_noise(objective: PerturbedObjective, *, epsilon: float, noisy_i
     if rate <= 0:
         least = 2 * objective.loss_weight * total * jacobian / objective.records
         raise InputError(
-            f"epsilon must exceed {least:.6g}, which eq. (30) charges regardless of the noise, got {shown(epsilon)}; "
+            f"epsilon must exceed {least:.6g}, which eq. (30) charges regardless of the noise, got "
+            f"{safe_repr(epsilon)}; "
             "raise epsilon or eta, or use fewer iterations.",
             setting="epsilon",
         )

@@ -30,12 +30,12 @@ SHOWN = 20
 def compute(setting: RecycledSetting, order: Order) -> Table:
     """All gammas and the original ADMM on one network."""
     data = adult(order)
-    rows, arena = Rows(data.label), setting.arena(data, order)
+    rows, compared = Rows(data.label), setting.comparison(data, order)
     methods: dict[str, BareRADMM | DecentralisedADMM] = {ORIGINAL: DecentralisedADMM(setting.eta)}
     methods |= {f"R-ADMM, gamma = {gamma:g}": BareRADMM(setting.eta, gamma) for gamma in GAMMAS}
     for curve, method in methods.items():
         batch = run_trials(
-            method, arena.problem, arena.rounds, [Trial.bare(curve)], runs=1, seed=0, network=arena.network
+            method, compared.problem, compared.rounds, [Trial.bare(curve)], runs=1, seed=0, network=compared.network
         )
         for k, loss in zip(batch.run.history.rounds, batch.mean_loss, strict=True):
             rows.add(
@@ -85,9 +85,9 @@ def _draw_swing(axes: Any, gap: Table, label: str, colour: str) -> None:
     axes.plot(even.index, even.to_numpy(), "o", color=colour, markerfacecolor="white")
 
 
-def _largest_rise(course: Table) -> float:
+def _largest_rise(run_curve: Table) -> float:
     """Return by how much the loss rises at most from an odd iteration to the next, even one; 0 if it never does."""
-    steps = course.diff()
+    steps = run_curve.diff()
     return max(0.0, float(steps[steps.index % 2 == 0].max()))
 
 
@@ -96,19 +96,19 @@ def findings(table: Table) -> tuple[Finding, ...]:
     found = []
     for setting in SETTINGS:
         rows = chosen(table, panel=f"N = {setting.agents}")
-        courses = {curve: means(chosen(rows, curve=curve)) for curve in dict.fromkeys(rows["curve"])}
-        original = courses.pop(ORIGINAL)
-        found += [_effect_of_gamma(courses, setting.agents), _rate(courses, original, setting.agents)]
+        run_curves = {curve: means(chosen(rows, curve=curve)) for curve in dict.fromkeys(rows["curve"])}
+        original = run_curves.pop(ORIGINAL)
+        found += [_effect_of_gamma(run_curves, setting.agents), _rate(run_curves, original, setting.agents)]
     return tuple(found)
 
 
-def _effect_of_gamma(courses: Mapping[str, Table], agents: int) -> Finding:
+def _effect_of_gamma(run_curves: Mapping[str, Table], agents: int) -> Finding:
     """The curves come with increasing gamma: rises should fall, and the loss early in the run should grow."""
-    rises = [_largest_rise(course) for course in courses.values()]
-    early = [float(course.iloc[len(course) // 5]) for course in courses.values()]
+    rises = [_largest_rise(run_curve) for run_curve in run_curves.values()]
+    early = [float(run_curve.iloc[len(run_curve) // 5]) for run_curve in run_curves.values()]
     is_calmer = rises == sorted(rises, reverse=True) and rises[0] > rises[-1]
     is_slower = early == sorted(early) and early[0] < early[-1]
-    names = [curve.removeprefix("R-ADMM, ") for curve in courses]
+    names = [curve.removeprefix("R-ADMM, ") for curve in run_curves]
     return Finding(
         f"larger gamma oscillates less but converges more slowly (N = {agents})",
         "largest rise of the loss in an even iteration, and loss after a fifth of the run: "
@@ -118,10 +118,10 @@ def _effect_of_gamma(courses: Mapping[str, Table], agents: int) -> Finding:
     )
 
 
-def _rate(courses: Mapping[str, Table], original: Table, agents: int) -> Finding:
+def _rate(run_curves: Mapping[str, Table], original: Table, agents: int) -> Finding:
     """Odd iterations beside the same iterations of ADMM."""
-    gaps = [float((course - original)[course.index % 2 == 1].abs().max()) for course in courses.values()]
-    names = [curve.removeprefix("R-ADMM, ") for curve in courses]
+    gaps = [float((run_curve - original)[run_curve.index % 2 == 1].abs().max()) for run_curve in run_curves.values()]
+    names = [curve.removeprefix("R-ADMM, ") for curve in run_curves]
     return Finding(
         f"on odd iterations R-ADMM converges about as fast as ADMM (N = {agents})",
         f"ADMM's loss falls from {original.iloc[0]:.4f} to {original.iloc[-1]:.4f}; largest difference from it on odd "

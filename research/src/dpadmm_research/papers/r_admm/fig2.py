@@ -4,8 +4,8 @@ from dataclasses import asdict
 from typing import Any
 
 from dpadmm_research.comparison.adult import adult
-from dpadmm_research.comparison.compare import CERTIFIED_EPS, CLAIMED_EPS, LOSS, cost_notes, race, told
-from dpadmm_research.comparison.contenders import DvpRacer, MAdmmRacer, RAdmmRacer
+from dpadmm_research.comparison.compare import CERTIFIED_EPS, CLAIMED_EPS, LOSS, cost_notes, race, reported
+from dpadmm_research.comparison.contenders import DvpContender, MAdmmContender, RAdmmContender
 from dpadmm_research.papers.r_admm.setting import CHOICES, GUESSED, PRINTED, USED, RecycledSetting
 from dpadmm_research.reproduction.figure import Figure, Finding, Ground, Order, Part, Verdict
 from dpadmm_research.reproduction.style import (
@@ -24,9 +24,9 @@ SETTING = RecycledSetting(agents=5, eta=1.0, gamma=0.2, runs=10)
 EPSILONS = (10.0, 17.0)
 GROWTH = 1.01
 CONTENDERS = (
-    RAdmmRacer(SETTING.eta, SETTING.gamma),
-    DvpRacer(SETTING.eta),
-    MAdmmRacer(SETTING.eta, GROWTH),
+    RAdmmContender(SETTING.eta, SETTING.gamma),
+    DvpContender(SETTING.eta),
+    MAdmmContender(SETTING.eta, GROWTH),
 )
 CURVES = [contender.label for contender in CONTENDERS]
 
@@ -34,8 +34,8 @@ CURVES = [contender.label for contender in CONTENDERS]
 def compute(order: Order) -> Table:
     """All three methods, both budgets and readings in one batch each."""
     data = adult(order)
-    rows, arena = Rows(data.label), SETTING.arena(data, order)
-    race(rows, "", data, arena, CONTENDERS, EPSILONS, order, order.runs_of(SETTING.runs), bare=CONTENDERS[1])
+    rows, compared = Rows(data.label), SETTING.comparison(data, order)
+    race(rows, "", data, compared, CONTENDERS, EPSILONS, order, order.runs_of(SETTING.runs), bare=CONTENDERS[1])
     return rows.table()
 
 
@@ -91,7 +91,7 @@ def findings(table: Table) -> tuple[Finding, ...]:
                 Finding(
                     f"R-ADMM has a lower loss than DVP and M-ADMM (eps = {epsilon:g}, {reading.value} noise)",
                     f"R-ADMM {own:.4f}, " + ", ".join(f"{curve} {value:.4f}" for curve, value in final.items())
-                    + f"; certified eps of R-ADMM {told(spent)}",
+                    + f"; certified eps of R-ADMM {reported(spent)}",
                     (Verdict.DIFFERENT, Verdict.PARTLY, Verdict.SAME)[sum(own < value for value in final.values())],
                 )
             )  # fmt: skip

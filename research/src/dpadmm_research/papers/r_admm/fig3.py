@@ -4,8 +4,8 @@ from dataclasses import asdict
 from typing import Any
 
 from dpadmm_research.comparison.adult import adult
-from dpadmm_research.comparison.compare import CERTIFIED_EPS, LOSS, cost_notes, race, told
-from dpadmm_research.comparison.contenders import RAdmmRacer
+from dpadmm_research.comparison.compare import CERTIFIED_EPS, LOSS, cost_notes, race, reported
+from dpadmm_research.comparison.contenders import RAdmmContender
 from dpadmm_research.papers.r_admm.setting import CHOICES, GUESSED, PRINTED, USED, RecycledSetting
 from dpadmm_research.reproduction.figure import Figure, Finding, Ground, Order, Part, Verdict
 from dpadmm_research.reproduction.style import (
@@ -24,8 +24,8 @@ SETTING = RecycledSetting(agents=5, eta=1.0, gamma=0.2, runs=10)
 EPSILON_TOTAL = 17.0
 GROWTH = 1.01
 CONTENDERS = (
-    RAdmmRacer(SETTING.eta, SETTING.gamma),
-    RAdmmRacer(SETTING.eta, SETTING.gamma, GROWTH, label="R-ADMM, growing penalties"),
+    RAdmmContender(SETTING.eta, SETTING.gamma),
+    RAdmmContender(SETTING.eta, SETTING.gamma, GROWTH, label="R-ADMM, growing penalties"),
 )
 CURVES = [contender.label for contender in CONTENDERS]
 
@@ -33,8 +33,8 @@ CURVES = [contender.label for contender in CONTENDERS]
 def compute(order: Order) -> Table:
     """Both forms at the same budget."""
     data = adult(order)
-    rows, arena = Rows(data.label), SETTING.arena(data, order)
-    race(rows, "", data, arena, CONTENDERS, (EPSILON_TOTAL,), order, order.runs_of(SETTING.runs), bare=CONTENDERS[0])
+    rows, compared = Rows(data.label), SETTING.comparison(data, order)
+    race(rows, "", data, compared, CONTENDERS, (EPSILON_TOTAL,), order, order.runs_of(SETTING.runs), bare=CONTENDERS[0])
     return rows.table()
 
 
@@ -64,7 +64,7 @@ def findings(table: Table) -> tuple[Finding, ...]:
     for reading in readings_in(table):
         rows = chosen(table, metric=LOSS, reading=reading)
         plain, growing = (mean_at(rows, curve=curve) for curve in CURVES)
-        costs = [told(mean_at(table, metric=CERTIFIED_EPS, reading=reading, curve=curve)) for curve in CURVES]
+        costs = [reported(mean_at(table, metric=CERTIFIED_EPS, reading=reading, curve=curve)) for curve in CURVES]
         found.append(
             Finding(
                 f"growing penalties improve the trade-off further ({reading.value} noise)",

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm_research.claims.base import (
     ClaimedEpsilon,
@@ -80,7 +80,7 @@ def total_epsilon_noise(objectives: Sequence[PerturbedObjective], *, epsilon: fl
     if epsilon <= jacobian:
         raise InputError(
             f"epsilon must exceed {jacobian:.6g}, which the bound charges regardless of the noise, got "
-            f"{shown(epsilon)}; raise epsilon or the penalties, or use fewer iterations.",
+            f"{safe_repr(epsilon)}; raise epsilon or the penalties, or use fewer iterations.",
             setting="epsilon",
         )
     return ClaimedNoise(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from dpadmm_research.comparison.adult import AdultData
 from dpadmm_research.comparison.compare import logistic_problem, random_network
-from dpadmm_research.comparison.contenders import Arena
+from dpadmm_research.comparison.contenders import ComparisonSetting
 from dpadmm_research.reproduction.figure import Order
 
 TOY_WEIGHT = 100.0
@@ -28,12 +28,12 @@ class RecycledSetting:
     network_seed: int = 0
     runs: int = 10
 
-    def arena(self, data: AdultData, order: Order) -> Arena:
+    def comparison(self, data: AdultData, order: Order) -> ComparisonSetting:
         """Deal the data and draw the network."""
         agents = order.pick(self.agents, min(self.agents, 6))
         problem = logistic_problem(data, agents, order.pick(self.loss_weight, TOY_WEIGHT), self.ridge)
         network = random_network(agents, self.mean_degree, self.network_seed)
-        return Arena(problem, network, order.pick(self.iterations, 6), delta=1e-5)
+        return ComparisonSetting(problem, network, order.pick(self.iterations, 6), delta=1e-5)
 
 
 PRINTED = (

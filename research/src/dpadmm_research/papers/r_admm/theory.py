@@ -57,8 +57,8 @@ class Convergence:
 
     def __str__(self) -> str:
         """Show the answer."""
-        words = f"{'holds' if self.holds else 'fails'} by {abs(self.slack):.3g} at L = {self.L:.3g}, mu = {self.mu:.3g}"
-        return f"[{THEOREM}] {words}" + (f"; {self.remark}" if self.remark else "")
+        texts = f"{'holds' if self.holds else 'fails'} by {abs(self.slack):.3g} at L = {self.L:.3g}, mu = {self.mu:.3g}"
+        return f"[{THEOREM}] {texts}" + (f"; {self.remark}" if self.remark else "")
 
 
 @dataclass(frozen=True)

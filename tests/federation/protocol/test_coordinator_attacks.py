@@ -45,68 +45,68 @@ def counted(monkeypatch, owner, name):
 # --- noise drawn twice -----------------------------------------------------------------------------------------------
 
 
-def test_a_step_that_cannot_be_released_is_not_tried_again(worlds, tmp_path, monkeypatch):
+def test_a_step_that_cannot_be_released_is_not_tried_again(setups, tmp_path, monkeypatch):
     """Each try would be a fresh noisy look at the same records: does the answer exceed the agreed norm, yes or no."""
-    world = worlds.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE, largest=1e-9)
+    world = setups.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE, largest=1e-9)
     silo = world.first
-    assert isinstance(world.told(silo.policy.name, world.invite()), Joined)
+    assert isinstance(world.reply(silo.policy.name, world.invite()), Joined)
     draws = counted(monkeypatch, SecureSampler, "perturb")
     answers = {silo.answer(world.ask(1)) for _ in range(5)}
     assert len(answers) == 1
     assert isinstance(messages.read(answers.pop()[64:]), Refused)
     assert len(draws) == 1
     for inbox in (np.zeros((2, 3)), np.full((2, 3), 1e-10)):
-        assert "has ended" in world.told(silo.policy.name, world.ask(2, inbox=inbox)).reason
-    world = worlds.reopened(world)
-    assert "has ended" in world.told("s0", world.ask(1)).reason
+        assert "has ended" in world.reply(silo.policy.name, world.ask(2, inbox=inbox)).reason
+    world = setups.reopened(world)
+    assert "has ended" in world.reply("s0", world.ask(1)).reason
     assert len(draws) == 1
 
 
 @pytest.mark.parametrize("kind", [InputError, SolverError, ValueError, KeyError])
-def test_a_step_is_not_tried_again_whatever_it_failed_with(worlds, tmp_path, monkeypatch, kind):
-    world, tries = worlds.make(tmp_path, "fp-federated", {"gamma": 1.0}), []
+def test_a_step_is_not_tried_again_whatever_it_failed_with(setups, tmp_path, monkeypatch, kind):
+    world, tries = setups.make(tmp_path, "fp-federated", {"gamma": 1.0}), []
 
     def fail(*_):
         tries.append(1)
         raise kind("it depends on the records")
 
     monkeypatch.setattr("dpadmm.federation.silo.make_step", fail)
-    assert isinstance(world.told("s0", world.invite()), Joined)
+    assert isinstance(world.reply("s0", world.invite()), Joined)
     assert len({world.first.answer(world.ask(1)) for _ in range(3)}) == len(tries) == 1
     assert world.statement("s0").releases == 1
 
 
-def test_a_coordinator_cannot_try_inboxes_until_the_step_fails(worlds, tmp_path, monkeypatch):
+def test_a_coordinator_cannot_try_inboxes_until_the_step_fails(setups, tmp_path, monkeypatch):
     """What fails before the noise depends on the bare records: one such bit a run, not one per request."""
-    world = worlds.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE)
+    world = setups.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE)
     silo = world.first
-    world.told(silo.policy.name, world.invite())
+    world.reply(silo.policy.name, world.invite())
 
     def missed(*_):  # a tolerance that every machine misses is hard to name: some solve this exactly
         raise SolverError("The residual 2e-3 is above the tolerance.")
 
     monkeypatch.setattr("dpadmm.federation.silo.make_step", missed)
     steps = counted(monkeypatch, Silo, "_compute")
-    reason = world.told(silo.policy.name, world.ask(1)).reason
+    reason = world.reply(silo.policy.name, world.ask(1)).reason
     assert "own log" in reason
     assert "tolerance" not in reason  # how far the solver got is a matter of the records
     assert "SolverError" in " ".join(entry.detail for entry in silo.store.log())
     for _ in range(3):
-        world.told(silo.policy.name, world.ask(1))
+        world.reply(silo.policy.name, world.ask(1))
     assert len(steps) == 1
 
 
-def test_of_two_processes_that_answer_at_once_one_answer_leaves(worlds, tmp_path, monkeypatch):
+def test_of_two_processes_that_answer_at_once_one_answer_leaves(setups, tmp_path, monkeypatch):
     """The second has drawn as well by the time the first has stored its answer; its own draw is thrown away."""
-    world, others = worlds.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE), []
-    world.told("s0", world.invite())
+    world, others = setups.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE), []
+    world.reply("s0", world.invite())
     original = Silo._compute
 
     def overtaken(silo, *args):
         vector = original(silo, *args)
         if not others:
             others.append(None)
-            with closing(worlds.alone(silo.files.directory)) as second:
+            with closing(setups.alone(silo.files.directory)) as second:
                 others[0] = second.answer(world.ask(1))
         return vector
 
@@ -115,19 +115,19 @@ def test_of_two_processes_that_answer_at_once_one_answer_leaves(worlds, tmp_path
     assert world.statement("s0").releases == 1
 
 
-def test_data_changed_after_they_were_confirmed_are_not_used(world, worlds, template, tmp_path, monkeypatch):
-    calm = worlds.copied(template, tmp_path / "calm")
+def test_data_changed_after_they_were_confirmed_are_not_used(world, setups, template, tmp_path, monkeypatch):
+    calm = setups.copied(template, tmp_path / "calm")
     calm.first.answer(calm.invite())
     expected = calm.first.answer(calm.ask(1))
-    world.told("s0", world.invite())
-    original, table, meddled = ConfirmedLedger.check_room, world.place / "s0.csv", []
+    world.reply("s0", world.invite())
+    original, table, meddled = ConfirmedLedger.check_budget, world.place / "s0.csv", []
 
     def meddling(*args, **kwargs):
         meddled.append(original(*args, **kwargs))
         lines = table.read_text().splitlines()
         table.write_text("\n".join([lines[0], "3,3,3,9", *lines[2:]]) + "\n")
 
-    monkeypatch.setattr(ConfirmedLedger, "check_room", meddling)
+    monkeypatch.setattr(ConfirmedLedger, "check_budget", meddling)
     assert world.first.answer(world.ask(1)) == expected
     assert meddled
 
@@ -135,11 +135,11 @@ def test_data_changed_after_they_were_confirmed_are_not_used(world, worlds, temp
 # --- budget ----------------------------------------------------------------------------------------------------------
 
 
-def test_terms_whose_digests_begin_alike_are_paid_for_separately(worlds, tmp_path, monkeypatch):
+def test_terms_whose_digests_begin_alike_are_paid_for_separately(setups, tmp_path, monkeypatch):
     """64 bits of a digest in common take a coordinator 2^32 tries at names that nobody looks at, such as the seed."""
     real = Agreement.digest.func
     monkeypatch.setattr(Agreement, "digest", property(lambda self: "0" * 16 + real(self)[16:]))
-    world = worlds.make(tmp_path)
+    world = setups.make(tmp_path)
     world.drive(world.coordinator())
     once = world.statement("s0").spent_epsilon
     twin = replace(world.agreement, seed=6)
@@ -166,26 +166,26 @@ def test_terms_that_are_equal_have_one_digest_and_no_others_stand_for_them(world
 # --- the owner's rules -----------------------------------------------------------------------------------------------
 
 
-def test_trust_can_be_withdrawn_while_a_run_is_under_way(worlds, tmp_path):
+def test_trust_can_be_withdrawn_while_a_run_is_under_way(setups, tmp_path):
     """Bare vectors stop leaving at once: no restart, no new invitation."""
-    world = worlds.make(tmp_path, "fp-coordinator", {"gamma": 1.0})
+    world = setups.make(tmp_path, "fp-coordinator", {"gamma": 1.0})
     silo = world.first
-    world.told(silo.policy.name, world.invite())
-    assert isinstance(world.told(silo.policy.name, world.ask(1)), Answer)
-    worlds.changed(silo.policy, view=View.EAVESDROPPER).save(silo.files.policy)
-    assert "does not trust" in world.told(silo.policy.name, world.ask(2, inbox=np.zeros((1, 3)))).reason
-    assert "does not trust" in world.told(silo.policy.name, world.ask(1)).reason
+    world.reply(silo.policy.name, world.invite())
+    assert isinstance(world.reply(silo.policy.name, world.ask(1)), Answer)
+    setups.changed(silo.policy, view=View.EAVESDROPPER).save(silo.files.policy)
+    assert "does not trust" in world.reply(silo.policy.name, world.ask(2, inbox=np.zeros((1, 3)))).reason
+    assert "does not trust" in world.reply(silo.policy.name, world.ask(1)).reason
     assert world.statement("s0").releases == 1
 
 
 def test_rules_are_read_again_for_every_request(world):
-    world.told("s0", world.invite())
+    world.reply("s0", world.invite())
     replace(world.first.policy, least_noise=1e6).save(world.first.files.policy)
-    assert "times the sensitivity" in world.told("s0", world.ask(1)).reason
+    assert "times the sensitivity" in world.reply("s0", world.ask(1)).reason
     replace(world.first.policy, least_noise=0.0, methods=("fp-walk",)).save(world.first.files.policy)
-    assert "does not allow the method" in world.told("s0", world.ask(1)).reason
+    assert "does not allow the method" in world.reply("s0", world.ask(1)).reason
     world.first.files.policy.write_text("methods = nonsense")
-    assert isinstance(world.told("s0", world.ask(1)), Refused)
+    assert isinstance(world.reply("s0", world.ask(1)), Refused)
     assert world.statement("s0").releases == 0
 
 
@@ -236,7 +236,7 @@ def test_a_silo_with_empty_cells_keeps_all_its_rows(world, tmp_path):
 
 def test_a_stranger_cannot_write_to_the_owners_terminal(world):
     body = json.loads(world.ask(1)[64:]) | {"\x1b[2J\napproved: run 'x'" + "y" * 10_000: 1}
-    answer = world.told("s0", world.key.seal(json.dumps(body).encode()))
+    answer = world.reply("s0", world.key.seal(json.dumps(body).encode()))
     detail = world.first.store.log()[-1].detail
     for text in (detail, answer.reason):
         assert text.isprintable()
@@ -246,14 +246,14 @@ def test_a_stranger_cannot_write_to_the_owners_terminal(world):
 
 @pytest.mark.parametrize("terms", ["terms", {}, {"format": 3}, 3, {"participants": [[]]}])
 def test_terms_that_cannot_be_read_are_refused(world, terms):
-    assert isinstance(world.told("s0", world.forged(terms)), Refused)
+    assert isinstance(world.reply("s0", world.forged(terms)), Refused)
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs file modes")
-def test_nobody_else_reads_a_directory_that_was_there_before(worlds, world, tmp_path):
+def test_nobody_else_reads_a_directory_that_was_there_before(setups, world, tmp_path):
     for name in ("silo", "coordinator"):
         (tmp_path / name).mkdir()
         (tmp_path / name).chmod(0o755)
@@ -268,11 +268,11 @@ def test_nobody_else_reads_a_directory_that_was_there_before(worlds, world, tmp_
 
 
 @pytest.mark.parametrize("name", ["../outside", "/tmp/outside", "..", "a/b", "coordinator", "b\n", "c" * 201])
-def test_a_column_cannot_name_files_elsewhere(worlds, tmp_path, name):
+def test_a_column_cannot_name_files_elsewhere(setups, tmp_path, name):
     """A rehearsal deals a table by a column, whose values become the names of folders."""
-    tables = dict(zip(["a", name], worlds.tables((10, 10)).values(), strict=True))
-    build = p_admm_terms(worlds.SCHEMA, 1, 1.0)
+    tables = dict(zip(["a", name], setups.tables((10, 10)).values(), strict=True))
+    build = p_admm_terms(setups.SCHEMA, 1, 1.0)
     with pytest.raises(InputError, match="cannot keep its name") as refused:
-        prepare_rehearsal(tmp_path / "place" / "in", tables, worlds.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
+        prepare_rehearsal(tmp_path / "place" / "in", tables, setups.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
     assert repr(name) not in str(refused.value)  # it is a cell
     assert not list(tmp_path.rglob("outside*"))

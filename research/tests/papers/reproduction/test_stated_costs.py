@@ -25,11 +25,11 @@ def test_fixed_point_costs_are_those_of_the_noise_of_the_runs(monkeypatch):
     drawn, paid = {}, {}
 
     def drawing(name):
-        course = getattr(fixed_point, name)
+        run_curve = getattr(fixed_point, name)
 
         def noted(world, stds, *more):
             drawn[name.split("_")[0]] = sorted(map(float, stds))
-            return course(world, stds, *more)
+            return run_curve(world, stds, *more)
 
         monkeypatch.setattr(fixed_point, name, noted)
 
@@ -59,8 +59,8 @@ def test_the_authors_noise_is_compared_with_theorem_3_as_printed(monkeypatch):
         asked = theorem.noise(order=2.0, rdp=2 * linear_renyi_of_epsilon(epsilon, world.delta)).value ** 2
         rho = linear_renyi_of_epsilon(epsilon, world.delta)
         coded = 2 * world.admm_clip**2 * world.iterations / (rho * world.rows**2)
-        told = mean_at(table, metric=fixed_point.BY_THEOREM_3, panel="square root taken", epsilon=epsilon)
-        assert told == pytest.approx(coded / asked, rel=1e-9)
+        reported = mean_at(table, metric=fixed_point.BY_THEOREM_3, panel="square root taken", epsilon=epsilon)
+        assert reported == pytest.approx(coded / asked, rel=1e-9)
 
 
 def test_ps_admm_draws_theorem_2s_noise_and_pays_for_it(monkeypatch):
@@ -86,15 +86,15 @@ def test_ps_admm_draws_theorem_2s_noise_and_pays_for_it(monkeypatch):
 def test_legends_of_claimed_curves_tell_what_that_noise_costs(toy, pictures, name):
     table = pd.read_parquet(toy[0] / name / f"{name.rsplit('/', 1)[1]}.parquet")
     spent = chosen(table, metric="certified eps", reading=Reading.CLAIMED)
-    told = 0
+    reported = 0
     for ax in pictures(name).axes:
         for label in ax.get_legend_handles_labels()[1]:
             found = re.fullmatch(r"(.+) \(certified eps (\S+)\)", label)
             if found:
                 mine = chosen(spent, curve=found[1])
                 assert found[2] in {f"{mean_at(mine, epsilon=eps):.3g}" for eps in set(mine["epsilon"])}, label
-                told += 1
-    assert told >= 3
+                reported += 1
+    assert reported >= 3
 
 
 def test_the_fixed_point_figure_shows_what_the_model_0_has(pictures):

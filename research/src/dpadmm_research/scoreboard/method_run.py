@@ -33,7 +33,7 @@ class Choice(NamedTuple):
     is_tail: bool
 
 
-class Bout:
+class MethodRun:
     """One method on one deal of the data; noise plans are kept."""
 
     def __init__(self, entry: ScoreboardEntry, board: AdultTables, order: Order) -> None:

@@ -28,7 +28,7 @@ from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import SiloDirectory, counted_columns, schema_digest
 from dpadmm.federation.terms import agreed_run
 from dpadmm.methods.base import federated
-from dpadmm.noise.masks import MaskKey, Words
+from dpadmm.noise.masks import MaskKey, Uint64s
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Logistic
@@ -120,15 +120,15 @@ class World:
                     silo.confirm_peer(person.name, fingerprint(person.key))
             silo.approve(agreement)
 
-    def refuses(self, envelope: bytes, words: str, releases: int = 0, name: str = "s0") -> None:
+    def refuses(self, envelope: bytes, args: str, releases: int = 0, name: str = "s0") -> None:
         """Check that a silo refuses for this reason and has spent no more than so many releases."""
-        answer = self.told(name, envelope)
+        answer = self.reply(name, envelope)
         assert isinstance(answer, messages.Refused), answer
-        assert words in answer.reason
+        assert args in answer.reason
         assert self.silos[name].store.log()[-1].event == "refused"
         assert self.statement(name).releases == releases
 
-    def told(self, name: str, envelope: bytes) -> messages.Message:
+    def reply(self, name: str, envelope: bytes) -> messages.Message:
         """Return a silo's answer."""
         silo = self.silos[name]
         return messages.read(open_envelope(silo.answer(envelope), silo.public_key))
@@ -151,12 +151,12 @@ class World:
         """Let all silos join; return the messages by which they do, with their mask keys."""
         return [silo.answer(self.invite()) for silo in self.silos.values()]
 
-    def two_rounds(self) -> tuple[list[bytes], dict[tuple[int, int], Words]]:
+    def two_rounds(self) -> tuple[list[bytes], dict[tuple[int, int], Uint64s]]:
         """Return the mask keys and, by silo and round, the words of noisy gradients, as they are on the wire."""
         roster, found = self.roster(), {}
         for agent, name in enumerate(self.silos):
-            found[agent, 1] = self.told(name, self.ask(1, agent, relay=roster)).values.array
-            found[agent, 2] = self.told(name, self.ask(2, agent, inbox=np.zeros((2, 3)))).values.array
+            found[agent, 1] = self.reply(name, self.ask(1, agent, relay=roster)).values.array
+            found[agent, 2] = self.reply(name, self.ask(2, agent, inbox=np.zeros((2, 3)))).values.array
         return roster, found
 
     def keyed(self, number: int, key: SigningKey | None = None, **change) -> bytes:
@@ -272,14 +272,14 @@ def releases(rehearsal) -> list[int]:
     return found
 
 
-def recorded_shares(monkeypatch) -> dict[tuple[int, int], Words]:
+def recorded_shares(monkeypatch) -> dict[tuple[int, int], Uint64s]:
     """Return what each silo's values and share of the noise will amount to before its masks, by silo and round."""
     original, found = PlannedNoise.shares, {}
 
     def wrapped(self, kind, k, agents, values):
-        (words,) = original(self, kind, k, agents, values)
-        found[int(agents[0]), k] = words[:, 0]
-        return [words]
+        (args,) = original(self, kind, k, agents, values)
+        found[int(agents[0]), k] = args[:, 0]
+        return [args]
 
     monkeypatch.setattr(PlannedNoise, "shares", wrapped)
     return found

@@ -1,8 +1,8 @@
 """Silos and a coordinator as real processes over TLS, killed at exact points; run as a script, prints JSON.
 
-`crashes.py PLACE KIND NOISE POINT...` with POINT = actor:function:when:n, e.g. `s0:store:before:2` kills silo s0 before
-its second call of `store`. One Python start, then `os.fork` for every process. The killed process is started again
-without the trap, as an operator would. For each point: the model, the ledgers, and whether what left is what is stored.
+`kill_processes.py PLACE KIND NOISE POINT...` with POINT = actor:function:when:n, e.g. `s0:store:before:2` kills silo s0
+before its second call of `store`. One Python start, then `os.fork` for every process. The killed process is started
+again without the trap, as an operator would. For each point: the model, the ledgers, and whether what left is stored.
 """
 
 import json
@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[3]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "protocol"))
 
-import worlds
+import setups
 
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator import Coordinator, open_run
@@ -43,7 +43,13 @@ TRAPS = {
 }
 KINDS = {
     "plain": {"rounds": 3},
-    "masked": {"method": "noisy-gradients", "settings": {"step": 0.5}, "rounds": 2, **worlds.MASKED, **worlds.COUNTED},
+    "masked": {
+        "method": "noisy-gradients",
+        "settings": {"step": 0.5},
+        "rounds": 2,
+        **setups.MASKED,
+        **setups.COUNTED,
+    },
 }
 
 
@@ -157,7 +163,7 @@ def report(place: Path, names: list[str], killed: int) -> dict:
 def main(place: Path, kind: str, noise: NoiseOrigin, points: list[str]) -> list[dict]:
     """Make one federation, then run a copy of it for every point."""
     logging.disable(logging.INFO)
-    first = worlds.make(place / "template", sizes=(30, 20, 25), noise=noise, **KINDS[kind])
+    first = setups.make(place / "template", sizes=(30, 20, 25), noise=noise, **KINDS[kind])
     files = CoordinatorFiles(first.place / "coordinator")
     files.create(first.key)
     started = open_run(files, first.agreement)
@@ -165,14 +171,14 @@ def main(place: Path, kind: str, noise: NoiseOrigin, points: list[str]) -> list[
     started.close()
     for silo in first.silos.values():
         silo.close()
-    warm = worlds.copied(first, place / "warm")  # compiled kernels are loaded once, before the processes part
+    warm = setups.copied(first, place / "warm")  # compiled kernels are loaded once, before the processes part
     warm.drive(warm.coordinator())
     for silo in warm.silos.values():
         silo.close()
     outcomes = []
     for number, point in enumerate(points):
         here = place / f"p{number}"
-        for silo in worlds.copied(first, here).silos.values():
+        for silo in setups.copied(first, here).silos.values():
             silo.close()
         killed = run(here, list(first.silos), None if point == "none" else point)
         outcomes.append({"point": point} | report(here, list(first.silos), killed))

@@ -18,16 +18,16 @@ from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.privacy.ledger import Ledger
 
 
-def crash_everywhere(worlds, template, tmp_path, work, check):
+def crash_everywhere(setups, template, tmp_path, work, check):
     """Do some work in a copy of a world, ended at every durable step and done again; check the copy after each."""
     steps = DurableSteps()
-    made = worlds.copied(template, tmp_path / "calm")
+    made = setups.copied(template, tmp_path / "calm")
     with steps.watched():
         work(made)
-    check(worlds.closed(made), None)
+    check(setups.closed(made), None)
     for number, point in enumerate(steps.points([""])):
-        made = worlds.copied(template, tmp_path / str(number))
-        worlds.closed(made)
+        made = setups.copied(template, tmp_path / str(number))
+        setups.closed(made)
         with DurableSteps(point).watched(), pytest.raises(Crashed):
             work(made)
         check(made, point)
@@ -38,17 +38,17 @@ def crash_everywhere(worlds, template, tmp_path, work, check):
 
 
 @pytest.fixture(scope="module")
-def half_way(worlds, star_template, tmp_path_factory):
+def half_way(setups, star_template, tmp_path_factory):
     """A world whose first silo has answered a round, with its entry; closed, to be copied."""
-    made = worlds.copied(star_template, tmp_path_factory.mktemp("half way"))
-    worlds.answered(made)
+    made = setups.copied(star_template, tmp_path_factory.mktemp("half way"))
+    setups.answered(made)
     made.first.entry().save(made.first.files.entry)
-    worlds.grown(made)
+    setups.grown(made)
     made.coordinator(name="run.db").close()
-    return worlds.closed(made)
+    return setups.closed(made)
 
 
-def words_of(silo, agreement) -> str:
+def type_text(silo, agreement) -> str:
     """Return '' if the silo takes terms for its present table and key, else what it says."""
     me, *others = agreement.participants
     mine = replace(me, records=silo.records, key=silo.public_key)
@@ -59,7 +59,7 @@ def words_of(silo, agreement) -> str:
     return ""
 
 
-def test_a_crash_at_any_step_of_new_data_leaves_the_old_the_new_or_says_what_to_do(worlds, half_way, tmp_path):
+def test_a_crash_at_any_step_of_new_data_leaves_the_old_the_new_or_says_what_to_do(setups, half_way, tmp_path):
     def work(world):
         place = world.place / "s0-later.csv"
         policy = replace(Policy.load(world.first.files.policy), data=str(place))
@@ -68,29 +68,29 @@ def test_a_crash_at_any_step_of_new_data_leaves_the_old_the_new_or_says_what_to_
     outcomes = set()
 
     def check(world, point):
-        with closing(worlds.alone(world.first.files.directory)) as silo:
+        with closing(setups.alone(world.first.files.directory)) as silo:
             silo.ledger.verify()
             said = silo.ledger.statement()
-            words = words_of(silo, world.agreement)
+            args = type_text(silo, world.agreement)
             is_new = silo.policy.data.endswith("later.csv")
             assert said.releases == 1
             assert said.version == 2 or not is_new
             if point is None:
-                assert (words, is_new, said.version) == ("", True, 2)
+                assert (args, is_new, said.version) == ("", True, 2)
                 assert (silo.records, SiloEntry.load(silo.files.entry).records) == (61, 61)
                 assert silo.unfinished() == []
             else:
-                assert not words or "dpadmm silo new-data" in words
-                outcomes.add((is_new, said.version, bool(words)))
+                assert not args or "dpadmm silo new-data" in args
+                outcomes.add((is_new, said.version, bool(args)))
 
-    steps = crash_everywhere(worlds, half_way, tmp_path, work, check)
+    steps = crash_everywhere(setups, half_way, tmp_path, work, check)
     assert {"transaction", "write_anchor", "save_toml"} <= steps
     assert outcomes == {(False, 1, False), (False, 2, True), (True, 2, False)}
 
 
 @pytest.mark.parametrize("is_old_kept", [True, False])
 def test_a_crash_at_any_step_of_a_new_key_leaves_the_old_the_new_or_says_what_to_do(
-    worlds, half_way, tmp_path, is_old_kept
+    setups, half_way, tmp_path, is_old_kept
 ):
     old, outcomes = SigningKey.load(half_way.first.files.key).public, set()
 
@@ -98,20 +98,20 @@ def test_a_crash_at_any_step_of_a_new_key_leaves_the_old_the_new_or_says_what_to
         rotate_silo_key(world.first.files, is_old_kept=is_old_kept, may_close=True)
 
     def check(world, point):
-        files, words = world.first.files, ""
+        files, args = world.first.files, ""
         key = SigningKey.load(files.key).public  # there is one at every moment
         try:
-            with closing(worlds.alone(files.directory)) as silo:
-                words = words_of(silo, world.agreement)
+            with closing(setups.alone(files.directory)) as silo:
+                args = type_text(silo, world.agreement)
                 assert point is not None or not silo.unfinished()
         except ResumeError as refusal:
-            words = str(refusal)
-            assert f"dpadmm silo rotate-key {files.directory}" in words
-        outcomes.add((key != old, bool(words)))
+            args = str(refusal)
+            assert f"dpadmm silo rotate-key {files.directory}" in args
+        outcomes.add((key != old, bool(args)))
         assert key == old or SiloEntry.load(files.entry).key == key  # the new key comes last
         if point is None:
             asides = list(files.directory.glob("silo-*.key"))
-            assert (key != old, words, SiloEntry.load(files.entry).key) == (True, "", key)
+            assert (key != old, args, SiloEntry.load(files.entry).key) == (True, "", key)
             found = {SigningKey.load(each).public for each in asides}
             assert (old in found, len(found) > 0) == (is_old_kept, is_old_kept)
             assert not keys.next_place(files.key).exists()
@@ -119,12 +119,12 @@ def test_a_crash_at_any_step_of_a_new_key_leaves_the_old_the_new_or_says_what_to
             with Ledger.open(files.ledger(NoiseOrigin.SECURE)) as ledger:
                 assert ledger.statement().releases == 1
 
-    steps = crash_everywhere(worlds, half_way, tmp_path, work, check)
+    steps = crash_everywhere(setups, half_way, tmp_path, work, check)
     assert {"transaction", "write_private", "save_toml", "replace"} <= steps
     assert outcomes == {(False, False), (False, True), (True, False)}
 
 
-def test_a_crash_at_any_step_of_a_coordinators_new_key_leaves_a_key_and_its_runs(worlds, half_way, tmp_path):
+def test_a_crash_at_any_step_of_a_coordinators_new_key_leaves_a_key_and_its_runs(setups, half_way, tmp_path):
     old = SigningKey.load(half_way.place / "coordinator.key").public
 
     def files_of(world):
@@ -147,5 +147,5 @@ def test_a_crash_at_any_step_of_a_coordinators_new_key_leaves_a_key_and_its_runs
             assert is_new
             assert old in {SigningKey.load(each).public for each in files.directory.glob("coordinator-*.key")}
 
-    steps = crash_everywhere(worlds, half_way, tmp_path, work, check)
+    steps = crash_everywhere(setups, half_way, tmp_path, work, check)
     assert {"exclusive", "write_private", "link", "replace"} <= steps

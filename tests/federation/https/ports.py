@@ -122,7 +122,7 @@ class Port:
         made.connect((HERE, self.number))
         return made
 
-    def dial(self, who):
+    def connect(self, who):
         """Connect with the TLS of a silo, by name, or with any other."""
         context = self.context_of(who) if isinstance(who, str) else who
         made = context.wrap_socket(self.knock())
@@ -131,11 +131,11 @@ class Port:
 
     def call(self, who, method, path, body=None, **headers):
         """Make one request over a new connection; return the status and the body."""
-        return call(self.dial(who), method, path, body, **headers)
+        return call(self.connect(who), method, path, body, **headers)
 
     def exchange(self, box, name, line=None):
         """Let a silo do what silos do: wait for a letter and answer it."""
-        silo, line = self.keys[name], line or self.dial(name)
+        silo, line = self.keys[name], line or self.connect(name)
         mark = ask(box, silo)
         assert call(line, "GET", "/next") == (200, silo.seal(b"a letter"))
         assert call(line, "PUT", f"/answers/{mark}", b"an answer") == (204, b"")
@@ -150,10 +150,10 @@ def ask(box, silo, text=b"a letter"):
 
 def call(line, method, path, body=None, **headers):
     """Make one request over a connection; return the status and the body."""
-    told = {name.replace("_", "-"): value for name, value in headers.items()}
+    reported = {name.replace("_", "-"): value for name, value in headers.items()}
     if body is not None:
-        told.setdefault("content-length", len(body))
-    head = "".join(f"{name}: {value}\r\n" for name, value in told.items() if value is not None)
+        reported.setdefault("content-length", len(body))
+    head = "".join(f"{name}: {value}\r\n" for name, value in reported.items() if value is not None)
     line.sendall(f"{method} {path} HTTP/1.1\r\nhost: x\r\n{head}\r\n".encode() + (body or b""))
     return heard(line, method)
 

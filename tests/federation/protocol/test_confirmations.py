@@ -30,13 +30,13 @@ BROADCAST = np.zeros((2, 3))
 
 
 @pytest.fixture
-def make(worlds, tmp_path):
+def make(setups, tmp_path):
     """Return what makes three silos on a star with secure noise."""
     made = []
 
     def world(method="fp-federated", **terms):
         usual = {"noise": NoiseOrigin.SECURE, "rounds": 3, "edges": ()}
-        made.append(worlds.make(tmp_path / f"world{len(made)}", method, {"gamma": 1.0}, **(usual | terms)))
+        made.append(setups.make(tmp_path / f"world{len(made)}", method, {"gamma": 1.0}, **(usual | terms)))
         return made[-1]
 
     yield world
@@ -78,7 +78,7 @@ def test_a_session_that_is_kept_in_memory_knows_an_older_copy_in_another_process
             return silo.answer(envelope)
 
     question = ask(world.ask(1))
-    seen = world.told("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (question,)).encode())).relay
+    seen = world.reply("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (question,)).encode())).relay
     ask(world.key.seal(Confirmations(world.agreement.digest, 0, seen).encode()))
     first = ask(world.ask(1))
     older = files(directory)
@@ -114,7 +114,7 @@ def test_a_question_that_others_could_not_answer_in_a_message_of_allowed_size_is
     coordinator.close()
 
 
-def test_a_voucher_with_much_around_it_is_its_senders_fault(make):
+def test_a_confirmation_with_much_around_it_is_its_senders_fault(make):
     world = make()
     coordinator, digest = joined(world), world.agreement.digest
     coordinator.accept(world.keys[0], world.first.key.seal(ConfirmationRequest(digest, 0, "0" * 32).encode()))
@@ -124,17 +124,17 @@ def test_a_voucher_with_much_around_it_is_its_senders_fault(make):
     coordinator.close()
 
 
-def test_nobody_vouches_for_more_silos_than_take_part(make):
+def test_nobody_confirms_for_more_silos_than_take_part(make):
     world = make()
     joined(world).close()
     asked = world.first.key.seal(ConfirmationRequest(world.agreement.digest, 0, "0" * 32).encode())
-    told = world.told("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,) * 4).encode()))
-    assert isinstance(told, Refused)
-    told = world.told("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,) * 3).encode()))
-    assert isinstance(told, PeersConfirmed)
+    reported = world.reply("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,) * 4).encode()))
+    assert isinstance(reported, Refused)
+    reported = world.reply("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,) * 3).encode()))
+    assert isinstance(reported, PeersConfirmed)
 
 
-def test_a_voucher_tells_of_its_own_run_however_many_others_came_later(make, monkeypatch):
+def test_a_confirmation_tells_of_its_own_run_however_many_others_came_later(make, monkeypatch):
     """And of the latest of the others, as many as it may hold."""
     monkeypatch.setattr(rollback_detection, "MOST_RUNS", 2)
     world = make(rounds=2, epsilon=0.2)
@@ -144,18 +144,18 @@ def test_a_voucher_tells_of_its_own_run_however_many_others_came_later(make, mon
             world.approve(run)
         world.silos["s1"].answer(world.invite(run))
         for k in (1, 2):
-            world.told("s1", world.ask(k, 1, inbox=None if k == 1 else BROADCAST, agreement=run))
+            world.reply("s1", world.ask(k, 1, inbox=None if k == 1 else BROADCAST, agreement=run))
     asked = world.first.key.seal(ConfirmationRequest(world.agreement.digest, 0, "0" * 32).encode())
-    (seen,) = world.told("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,)).encode())).relay
+    (seen,) = world.reply("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,)).encode())).relay
     assert dict(messages.read(seen[64:]).seen) == {world.agreement.digest: 2, runs[-1].digest: 2}
 
 
-def test_a_silo_that_asks_is_not_given_up_while_another_is_waited_for_in_vain(make, worlds):
+def test_a_silo_that_asks_is_not_given_up_while_another_is_waited_for_in_vain(make, setups):
     """Everybody is waited for no longer than half of what the terms allow; s0 is not asked before round 3."""
     world = make("fp-walk", missing=Missing.STOP, wait_seconds=6.0, rounds=2, sizes=(30, 30, 30))
     for silo in world.silos.values():
         silo.close()
-    transport = world.processes(worlds.losing("s0", 1))
+    transport = world.processes(setups.losing("s0", 1))
     coordinator = world.coordinator()
     coordinator._questions.clock = transport.clock
     assert [coordinator.terms.asked(k) for k in (1, 2)] == [[2], [2]]
@@ -177,12 +177,12 @@ def test_a_clock_that_is_set_back_does_not_make_anybody_wait(make):
     assert questions.take(0, envelope, asked)
     seen = world.silos["s1"].key.seal(messages.Confirmation(digest, 1, 0, "0" * 32, {}).encode())
     assert questions.take(1, b"", PeersConfirmed(digest, 1, (seen,)))
-    assert [type(told) for _, told in questions.due([0])] == [ConfirmPeers]
+    assert [type(reported) for _, reported in questions.due([0])] == [ConfirmPeers]
     now[0] = 1000.0
-    assert [type(told) for _, told in questions.due([0])] == [ConfirmPeers, Confirmations]
+    assert [type(reported) for _, reported in questions.due([0])] == [ConfirmPeers, Confirmations]
 
 
-def test_a_coordinator_keeps_vouchers_of_their_own_silo_and_for_this_question_only(make):
+def test_a_coordinator_keeps_confirmations_of_their_own_silo_and_for_this_question_only(make):
     world = make()
     questions, digest = RollbackQuestions(joined(world).terms, lambda: 0.0), world.agreement.digest
     asked = ConfirmationRequest(digest, 0, "1" * 32)
@@ -203,7 +203,7 @@ def test_a_coordinator_keeps_vouchers_of_their_own_silo_and_for_this_question_on
     assert not questions._open[0].confirmations
 
 
-def test_who_is_assured_for_one_run_asks_again_for_another(make):
+def test_who_is_confirmed_for_one_run_asks_again_for_another(make):
     world = make()
     other = replace(world.agreement, run="another")
     world.approve(other)
@@ -212,12 +212,12 @@ def test_who_is_assured_for_one_run_asks_again_for_another(make):
             silo.answer(world.invite(run))
     with closing(Silo(world.first.files.directory)) as silo:
         asked = silo.answer(world.ask(1))
-        seen = world.told("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,)).encode())).relay
+        seen = world.reply("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,)).encode())).relay
         handed = world.key.seal(Confirmations(world.agreement.digest, 0, seen).encode())
         assert isinstance(messages.read(silo.answer(handed)[64:]), Confirmed)
-        told = messages.read(silo.answer(world.ask(1, agreement=other))[64:])
-        assert isinstance(told, ConfirmationRequest)
-        assert told.digest == other.digest
+        reported = messages.read(silo.answer(world.ask(1, agreement=other))[64:])
+        assert isinstance(reported, ConfirmationRequest)
+        assert reported.digest == other.digest
         replayed = messages.read(silo.answer(world.key.seal(Confirmations(other.digest, 0, seen).encode()))[64:])
         assert isinstance(replayed, Refused)
 

@@ -9,7 +9,7 @@ from scipy.stats import skew
 from dpadmm.core.task import TableShape
 from dpadmm.data.encoding import CONSTANT
 from dpadmm.planner.candidates import STANDARD, RowForm
-from dpadmm.planner.simulations import WORLDS, draw, encoded, shrunk
+from dpadmm.planner.simulations import WORLDS, draw, encode_world, shrink_table
 from dpadmm.problems.losses import LabelKind
 
 TABLE = TableShape(9, (4, 11, 2))
@@ -24,12 +24,12 @@ def drawn(world, n=2000, kind=LabelKind.SIGNS, positive=None):
 def test_rows_are_encoded_as_private_rows_are(world):
     table = drawn(world)
     for form in FORMS:
-        rows = encoded(table, form)
+        rows = encode_world(table, form)
         assert rows.shape == (2000, 9 + 4 + 11 + 2 + 1)
         assert np.linalg.norm(rows, axis=1).max() <= 1 + 1e-12
         assert np.all(rows[:, -1] == CONSTANT)
     # With this reach most rows are shortened; a usual row is not.
-    full = np.linalg.norm(encoded(table, RowForm(0.6)), axis=1) > 1 - 1e-9
+    full = np.linalg.norm(encode_world(table, RowForm(0.6)), axis=1) > 1 - 1e-9
     assert full.mean() > 0.8
 
 
@@ -46,14 +46,16 @@ def test_worlds_have_heavy_tails_and_rare_categories():
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
 def test_a_profile_of_nothing_but_noise_is_no_profile(world):
     table = drawn(world)
-    assert np.array_equal(encoded(table, RowForm(0.6, 50.0)), encoded(table, RowForm(0.6)))
-    assert not np.allclose(encoded(table, RowForm(0.6, 0.001)), encoded(table, RowForm(0.6)))
+    assert np.array_equal(encode_world(table, RowForm(0.6, 50.0)), encode_world(table, RowForm(0.6)))
+    assert not np.allclose(encode_world(table, RowForm(0.6, 0.001)), encode_world(table, RowForm(0.6)))
 
 
 def test_a_clear_profile_centres_columns_better_than_bounds_do():
     for world in WORLDS:
         table = drawn(world)
-        seen, blind = (np.abs(encoded(table, RowForm(3.0, noise)).mean(axis=0)[:-1]).max() for noise in (1e-4, None))
+        seen, blind = (
+            np.abs(encode_world(table, RowForm(3.0, noise)).mean(axis=0)[:-1]).max() for noise in (1e-4, None)
+        )
         assert seen < blind / 2
 
 
@@ -83,7 +85,7 @@ def test_wide_tables_are_shrunk_to_the_width_and_others_left_alone(n_numeric, ca
     if n_numeric + len(categories) == 0:
         return
     table = TableShape(n_numeric, tuple(categories))
-    made = shrunk(table, width)
+    made = shrink_table(table, width)
     features = made.n_numeric + sum(made.categories)
     assert 1 <= features <= width
     if n_numeric + sum(categories) <= width:
