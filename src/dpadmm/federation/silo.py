@@ -8,6 +8,7 @@ failure would be one more look at the records.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from pathlib import Path
@@ -223,7 +224,7 @@ class Silo:
         if (kept := self.store.find(request, asked)) is not None:
             return kept
         records.check_number(terms.agreement, agent)
-        with self.store.transaction():  # mask keys that come with it are taken for good
+        with self.store.transaction() if terms.is_masked else nullcontext():  # a roster of mask keys is taken for good
             due = self._due(terms, agent, request)
         if request.digest not in self.session.confirmed:
             return self._request_confirmation(request.digest, agent)
