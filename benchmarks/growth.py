@@ -6,7 +6,6 @@ peak memory is told, data included.
 """
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
 from dpadmm.testing import LocalEngine, Recording, run_private
-from table import Row
+from table import Row, peak_memory
 
 AGENTS, ROUNDS, REPEATS, MOST = 5, 10, 2, 1.1
 
@@ -144,8 +143,7 @@ def main(kind: str) -> None:
     wall, processor = time.perf_counter(), time.process_time()
     run(task, rounds=40, threads=2, sampler=SecureSampler())
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    print(json.dumps({"wall": wall, "processor": processor, "megabytes": peak}))
+    print(json.dumps({"wall": wall, "processor": processor, "megabytes": peak_memory()}))
 
 
 if __name__ == "__main__":

@@ -54,16 +54,12 @@ def _normal_rows(label: str, shape: tuple[int, int, int]) -> list[Row]:
     def numpy_normals() -> object:
         return generator.standard_normal(values.shape)
 
-    one, two = SimulatedSampler(1), SimulatedSampler(1, threads=2)
+    one = SimulatedSampler(1)
     work = [numpy_normals, perturb(one, _gaussian()), perturb(one, _spherical())]
     reference, normal, spherical = (1e9 * t / numbers for t in _best(work, time.thread_time))
-    wall_reference, wall = (
-        1e9 * t / numbers for t in _best([numpy_normals, perturb(two, _gaussian())], time.perf_counter)
-    )
     return [
         _row(f"{NUMPY}, {label}", reference, "ns a normal"),
         _row(f"seeded normal, one thread, {label}", normal, "ns a normal", NUMPY, reference),
-        _row(f"seeded normal, two threads, {label}", wall, "ns a normal", NUMPY, wall_reference),
         _row(f"seeded spherical Laplace, one thread, {label}", spherical, "ns a number", NUMPY, reference),
     ]
 

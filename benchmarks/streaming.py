@@ -21,16 +21,18 @@ SMALL, LARGE = 2_000_000, 20_000_000
 COLUMNS, CHUNK, ARGUMENTS = 20, 250_000, ("red", "green", "blue", "white")
 _LEAST, _MOST = 1e6, 400.0
 
-_COMMON = """
-import json, resource, sys, time, warnings
+_COMMON = f"""
+import json, sys, time, warnings
 from pathlib import Path
 import numpy as np
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from table import peak_memory
 warnings.simplefilter("ignore")
 files, words = [Path(each) for each in sys.argv[1].split("|")], int(sys.argv[2])
-known = {f"x{j}": (-100, 200) for j in range(20 - words)}
-known |= {f"w{j}": ["red", "green", "blue", "white"] for j in range(words)} | {"sick": ("yes", "no")}
+known = {{f"x{{j}}": (-100, 200) for j in range(20 - words)}}
+known |= {{f"w{{j}}": ["red", "green", "blue", "white"] for j in range(words)}} | {{"sick": ("yes", "no")}}
 def told(begin, rows):
-    print(json.dumps([time.process_time() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, rows]))
+    print(json.dumps([time.process_time() - begin, peak_memory(), rows]))
 """
 _PASS = f"""{_COMMON}
 from dpadmm.core.dataset import Dataset
@@ -42,7 +44,7 @@ from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import risk_of
 schema, table = public_schema(known, "sick", is_real=False), StreamedTable(ParquetTable.of(files[0]))
 encoding = schema.encoding(2.0)
-(stream,) = Dataset.of_tables(schema, {"a": table}, CellRules()).silos(encoding)
+(stream,) = Dataset.of_tables(schema, dict(a=table), CellRules()).silos(encoding)
 begin = time.process_time()
 risk_of(stream, Logistic()).gradient(np.ones((1, encoding.dimension, 1)))
 told(begin, table.rows)

@@ -1,8 +1,12 @@
-"""One row of the benchmark table, and how times are taken."""
+"""One row of the benchmark table, and how times and memory are taken."""
 
+import re
+import resource
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,19 @@ class Row:
     def as_dict(self) -> dict[str, object]:
         """Return the row for JSON."""
         return asdict(self)
+
+
+def peak_memory() -> float:
+    """Return the peak memory of this process, in MB.
+
+    Linux counts that of the process which started it in `ru_maxrss`, so it is read where the kernel keeps its own.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        (found,) = re.findall(r"VmHWM:\s*(\d+) kB", status.read_text())
+        return int(found) * 1024 / 1e6
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used / 1e6 if sys.platform == "darwin" else used * 1024 / 1e6
 
 
 def seconds(work: Callable[[], object], repeats: int = 3) -> float:

@@ -156,3 +156,20 @@ def test_forecasts_are_held_against_fits(accuracy, tmp_path):
     assert list(table.columns[5].cells) == ["1 of 2"]
     assert "0.500 of 2 fits" in table.caption
     assert "NOT MET" in table.caption
+
+
+def test_a_child_tells_its_own_peak_memory(accuracy):
+    """Not that of the process which started it, which by then had more."""
+    held = np.ones(40_000_000)
+    program = f"import sys; sys.path.insert(0, {str(SCRIPT.parent)!r}); import table; print(table.peak_memory())"
+    alone = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert 5 < float(alone) < held.nbytes / 2e6
+    import table
+
+    assert table.peak_memory() >= held.nbytes / 1e6
+
+
+def test_every_part_of_the_benchmark_can_be_imported(accuracy):
+    import run
+
+    assert all(callable(part.rows) for part in run.PARTS.values())

@@ -78,6 +78,10 @@ def test_general_constraints_without_noise_are_kept(rng, agents):
         right[own], right[row] = -agents.q[i], c[i]
     kkt[N * D : N * D + 3, N * D : N * D + 3] = 0.2 * np.eye(3)
     assert done.public == pytest.approx(np.linalg.solve(kkt, right)[N * D : N * D + 3], abs=1e-3)
+    for trust in ("sum", "masks"):
+        real = dpadmm.minimise(agents, General(a, b, c), protect=Whole(Ball(1.0)), trust=trust, **ASKED)
+        assert real.sums.shape == (6, 3)
+        assert real.epsilon == pytest.approx(1.0, rel=1e-6)
 
 
 def test_a_graph_without_noise_agrees_on_the_optimum(agents):
@@ -110,7 +114,11 @@ def test_neighbours_that_hear_the_same_stay_within_the_certificate(kind, rng):
         protect, least = Whole(Ball(0.2)), 0.4
     made = plan(worlds[0], coupling, protect=protect, epsilon=1.0, delta=1e-6, rounds=rounds)
     setup, method = made.setup, made.setup.method(rounds, made.numbers)
-    certified, reached = [each.bound for each in setup.certificates(rounds, made.numbers)], 0.0
+    proofs, reached = setup.certificates(rounds, made.numbers), 0.0
+    certified = [each.bound for each in proofs]
+    assert proofs[0].theorem == {"linear": "C18 (linear terms)", "metric": "C18 (linear terms)", "whole": "C19"}.get(
+        kind, "C18"
+    )
     for scale in (0.0, 0.3, 3.0):
         found = []
         heard = [scale * rng.standard_normal((1, setup.b.shape[-1], 1)) for _ in range(rounds)]
@@ -201,6 +209,8 @@ def test_rows_run_the_methods_for_records(rng):
         dpadmm.minimise(rows, Consensus(), protect=Gap(1.0), **asked)
     with pytest.raises(InputError, match="Consensus"):
         dpadmm.minimise(rows, Sharing(ElasticNet()), protect=Record(), **asked)
+    with pytest.raises(InputError, match=r"dpadmm\.plan"):
+        plan(rows, Consensus(), protect=Record(), **asked)
     with pytest.raises(InputError, match="person"):
         dpadmm.minimise(rows, Consensus(), protect=Person(), **asked)
 

@@ -7,7 +7,7 @@ import pytest
 
 import dpadmm
 from dpadmm.costs import Allocations, Amount, Ball, Gap, Limits, Quadratics, Sharing, Whole, plan
-from dpadmm.errors import BudgetError, InputError
+from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.methods.base import Agents, Silence
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Unit, View
@@ -97,18 +97,39 @@ def test_neighbours_that_hear_the_same_stay_within_the_certificate(kind, rng):
     assert reached > least
 
 
-def test_a_ledger_pays_and_refuses_what_its_budget_does_not_cover(tmp_path):
-    agents, path = fleet(60), tmp_path / "fleet.ledger"
-    made = plan(agents, Sharing(GRID), protect=Amount(3.0), **ASKED)
+@pytest.mark.parametrize("trust", ["sum", "masks", "nobody"])
+@pytest.mark.parametrize("protect", [Amount(3.0), Whole(Ball(5.0, is_positive=True))])
+def test_a_ledger_pays_and_refuses_what_its_budget_does_not_cover(tmp_path, protect, trust):
+    agents, path = fleet(30), tmp_path / "fleet.ledger"
+    asked = {"protect": protect, "trust": trust, **ASKED}
+    made = plan(agents, Sharing(GRID), **asked)
     Ledger.create(path, agents.ledger_data(), Budget(epsilon=1.5, delta=1e-6), protection=made.setup.protection).close()
-    dpadmm.minimise(agents, Sharing(GRID), protect=Amount(3.0), ledger=path, **ASKED)
+    dpadmm.minimise(agents, Sharing(GRID), ledger=path, **asked)
     with Ledger.open(path) as ledger:
         assert ledger.statement().spent_epsilon == pytest.approx(1.0, rel=1e-6)
-    dpadmm.minimise(agents, Sharing(GRID), protect=Amount(3.0), ledger=path, **ASKED | {"epsilon": 0.5})
+    dpadmm.minimise(agents, Sharing(GRID), ledger=path, **asked | {"epsilon": 0.5})
     with pytest.raises(BudgetError):
-        dpadmm.minimise(agents, Sharing(GRID), protect=Amount(3.0), ledger=path, **ASKED)
+        dpadmm.minimise(agents, Sharing(GRID), ledger=path, **asked)
     with pytest.raises(InputError, match="seed"):
-        dpadmm.minimise(agents, Sharing(GRID), protect=Amount(3.0), ledger=path, seed=1, **ASKED)
+        dpadmm.minimise(agents, Sharing(GRID), ledger=path, seed=1, **asked)
+    with pytest.raises(LedgerError, match="other data"):
+        dpadmm.minimise(fleet(30, seed=4), Sharing(GRID), ledger=path, **asked)
+
+
+def test_a_margin_keeps_hard_limits_at_a_price():
+    """Runs are judged by the limit itself, and planned for the one that is tightened."""
+    agents = Allocations(fleet(600).amount, 0.0, [3.0] * HOURS, costs=(0.3, [0.0, -0.3, -0.1, 0.0, 0.0, 0.0]))
+    found = {}
+    for margin in (0.0, 60.0):
+        coupling = Sharing(Box(0.0, 560.0), margin=margin)
+        asked = {"protect": Amount(2.0), "epsilon": 1.0, "delta": 1e-6, "guess": agents, "guess_error": 0.02}
+        assert plan(agents, coupling, rounds=10, rho=0.09, **asked).forecast is None  # nothing is left to choose
+        found[margin] = plan(agents, coupling, **asked).forecast
+    assert found[0.0].margin_cost == pytest.approx(0.0, abs=1e-4)
+    assert found[0.0].limits_kept < found[60.0].limits_kept == 1.0
+    assert found[60.0].margin_cost > 0.05
+    assert "the margin costs" in str(found[60.0])
+    assert min(found[60.0].private, found[60.0].nothing) > -1e-3
 
 
 def test_a_plan_reads_no_private_number():
@@ -191,3 +212,16 @@ def test_what_is_not_finite_is_replaced_and_a_failed_solve_is_not_seen():
     assert np.isfinite(seen).all()
     assert np.linalg.norm(seen, axis=1).max() <= 1.0
     assert ball.project(np.full((1, 3, 1), 1e9)).shape == (1, 3, 1)
+
+
+@pytest.mark.parametrize(
+    "region", [Ball(2.0), Ball(2.0, is_positive=True), Limits(-1.0, 3.0), Limits(0.0, (1.0, 2.0, 3.0))]
+)
+def test_regions_hold_what_they_project_and_are_as_wide_as_stated(region, rng):
+    for d in (1, 3) if not isinstance(getattr(region, "upper", 0.0), tuple) else (3,):
+        far = region.project(1e3 * rng.standard_normal((20_000, d, 1)))[:, :, 0]
+        ends = np.concatenate([far, region.project(np.concatenate([np.eye(d), -np.eye(d)])[:, :, None] * 1e3)[:, :, 0]])
+        assert region.project(ends[:, :, None])[:, :, 0] == pytest.approx(ends)
+        widest = max(np.linalg.norm(ends - each, axis=1).max() for each in ends[-2 * d - 200 :])
+        assert widest <= region.diameter(d)
+        assert widest > 0.9 * region.diameter(d)

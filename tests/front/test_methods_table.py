@@ -80,9 +80,9 @@ or spent.
 
 A cell with *no* names the theorem that is missing there:
 
-* **person** (all rows of a person, `(X, y, persons)` for every silo): C2 is about an objective that one record
-  changes, so that its Hessian changes by a matrix of rank one. C3 as it is stated, batches of single rows (C4 and C9)
-  and one block of a gradient are about one row. `fp-lasso` and `fp-general` hold what they bound to one row as well.
+* **person** (all rows of a person, `(X, y, persons)` for every silo): C2 is about an objective that one record changes,
+  so that its Hessian changes by a matrix of rank one. Batches (C4, C9) draw single rows, and each agent of `fp-lasso`
+  has one (C5).
 * **user** (a whole silo): C1, C2, C4 and most of C9 bound what one record of n moves. Of a silo all of whose records
   change the bound would be the whole gradient; C5, C6 and the sum of gradients (C9) are proved for it.
 * **function** (any function of an agent within `gradient_distance`): C3 alone is. Nothing public says how far apart
@@ -117,7 +117,9 @@ def test_the_page_is_what_the_methods_say(snapshot):
 def test_what_the_table_says_runs_is_run_with_secure_noise_and_all_else_refused(name):
     about = _METHODS[name]
     for unit in _UNITS:
-        silos: Any = {"fp-general": _POOLED, "fp-lasso": _USERS}.get(name, _PEOPLE if unit is Unit.PERSON else _SILOS)
+        silos: Any = _USERS if name == "fp-lasso" else _PEOPLE if unit is Unit.PERSON else _SILOS
+        if name == "fp-general":
+            silos = [tuple(np.concatenate(parts) for parts in zip(*silos, strict=True))]
         asked = {"epsilon": 2.0, "delta": None if about.is_pure else 1e-5, "unit": unit.value} | _OWN.get(name, {})
         if unit is Unit.FUNCTION:
             asked["gradient_distance"] = 0.1

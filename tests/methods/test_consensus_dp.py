@@ -18,7 +18,6 @@ from dpadmm.methods.consensus_dp import ConsensusDPADMM, FunctionsDiffer, Linear
 from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.networks import ring
 from dpadmm.noise.mechanisms import COORDINATOR, CaoOptimal, Family
-from dpadmm.noise.plan import at_levels
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target, compose
 from dpadmm.privacy.certificates.hidden_state import consensus_broadcast_records
@@ -29,6 +28,7 @@ from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic
 from dpadmm.solvers.solver import DEFAULT_TOLERANCE
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
+from dpadmm_research.levels import at_levels
 from dpadmm_research.papers.consensus import claims
 from dpadmm_research.papers.consensus.planner import optimal_schedule, plan_consensus
 from dpadmm_research.papers.consensus.theory import Star

@@ -9,6 +9,7 @@ from tests.contracts.local_facts import local_function
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Setting, by_name
 from dpadmm.methods.batches import Batches
+from dpadmm.methods.fixed_point.general import Constraint
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
@@ -31,11 +32,17 @@ PERSON = Protection(unit=Unit.PERSON)
 TARGET = Target(1.0, 1e-5)
 CERTIFIED = (
     *("dp-dgd", "dp-gd", "fp-centralised", "fp-coordinator", "fp-federated", "fp-walk", "linearised-admm"),
-    *("noisy-gradients", "output-perturbation", "p-admm", "p-admm-recycled"),
+    *("noisy-gradients", "output-perturbation", "p-admm", "p-admm-recycled", "dp-cd", "fp-general"),
+    *("consensus", "consensus-gaussian"),
 )
-REFUSED = ("dvp", "m-admm", "r-admm", "ps-admm", "dp-sgd", "dp-prox-sgd", "dp-cd", "fp-general", "fp-lasso")
+REFUSED = ("dvp", "m-admm", "r-admm", "ps-admm", "dp-sgd", "dp-prox-sgd", "fp-lasso")
 # A bound in the l1 norm is reached along diagonals only; the walk's own worst case is a user's.
-OTHERWISE = {"dp-dgd": {"noise": Family.GAUSSIAN}, "fp-walk": {"unit": Unit.PERSON}}
+OTHERWISE = {
+    "dp-dgd": {"noise": Family.GAUSSIAN},
+    "fp-walk": {"unit": Unit.PERSON},
+    "dp-cd": {"blocks": None},
+    "fp-general": {"constraint": Constraint(np.eye(2), -np.eye(2), np.zeros(2))},
+}
 
 
 def problem(first, rows_of_others, loss, n_agents, mu):

@@ -12,7 +12,7 @@ from tests.contracts.local_facts import of
 from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec, MessageKind
-from dpadmm.noise.plan import at_levels, calibrate, vector_on_grid
+from dpadmm.noise.plan import calibrate, vector_on_grid
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target, calibrate_gaussian, compose
 from dpadmm.privacy.certificates.gradients import sampled_gradient
@@ -20,6 +20,7 @@ from dpadmm.privacy.certificates.local import p_admm
 from dpadmm.privacy.certificates.objective import dvp
 from dpadmm.privacy.curves import GaussianCurve, m_of
 from dpadmm.privacy.releases import PoissonSampling
+from dpadmm_research.levels import at_levels
 
 MESSAGE, OTHER = MessageKind("message"), MessageKind("other")
 TARGET = Target(epsilon=1.0, delta=1e-5)

@@ -48,7 +48,7 @@ def test_no_ratio_is_much_better(n, size, epsilon, weights, is_fixed):
     assert relative[0] == 1.0
     found = exact_variance(mechanisms, target, relative[1])
     tried = [exact_variance(mechanisms, target, relative[1] * f) for f in (0.5, 0.85, 1.2, 2.0)]
-    assert min(tried) >= 0.99 * found
+    assert min(tried) >= 0.95 * found
     assert min(tried[0], tried[-1]) > 1.03 * found
 
 

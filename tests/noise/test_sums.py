@@ -34,9 +34,9 @@ class TestUint64:
     @given(st.lists(multiples, min_size=1, max_size=6), st.integers(-40, 10))
     def test_multiples_of_the_grid_are_kept_exactly(self, numbers, exponent):
         values = np.array(numbers, dtype=np.float64) * 2.0**exponent
-        values = to_uint64(values, 2.0**exponent)
-        assert values.tolist() == [number % 2**64 for number in numbers]
-        assert np.array_equal(from_uint64(values, 2.0**exponent), values)
+        encoded = to_uint64(values, 2.0**exponent)
+        assert encoded.tolist() == [number % 2**64 for number in numbers]
+        assert np.array_equal(from_uint64(encoded, 2.0**exponent), values)
 
     @quick
     @given(arrays(np.float64, 5, elements=st.floats(-1e6, 1e6)))

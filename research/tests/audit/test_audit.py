@@ -12,7 +12,7 @@ from dpadmm_research.audit.catalogue import all_subjects, subjects_of
 from dpadmm_research.audit.estimates import How
 
 PRIVATE = [method.about.name for method in METHODS if method.about.is_private]
-EVERYTHING = [*PRIVATE, "column-profile", "curvature"]
+EVERYTHING = [*PRIVATE, "column-profile", "curvature", "own-costs"]
 
 
 class TestEveryMethodAndView:

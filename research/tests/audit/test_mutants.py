@@ -19,7 +19,6 @@ from dpadmm.methods.dp_sgd import DPSGD
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.ps_admm import PSADMM, Averaging
 from dpadmm.methods.r_admm import RADMM
-from dpadmm.noise.plan import at_levels
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.curves import GaussianCurve, m_of
 from dpadmm.privacy.protection import View
@@ -29,6 +28,7 @@ from dpadmm_research.audit.audit import STANDARD
 from dpadmm_research.audit.catalogue import subjects_of
 from dpadmm_research.audit.estimates import How
 from dpadmm_research.audit.transcripts import TOLERANCE
+from dpadmm_research.levels import at_levels
 from dpadmm_research.papers.ps_admm.claims import Theorem2
 
 

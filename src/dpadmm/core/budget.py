@@ -177,10 +177,10 @@ class LedgerFile:
 
     @property
     def protection(self) -> Protection:
-        """What the budget is about; the usual protection where there is no ledger, or it is still to be made."""
+        """What the budget is about; the usual protection where there is no ledger yet."""
         if self.held is not None:
             return self.held.protection
-        if self.path is None or self.is_new:
+        if self.path is None or not self.path.exists():
             return ONE_RECORD
         with open_for_reading(self.path) as ledger:
             return ledger.protection

@@ -185,7 +185,10 @@ class Allocations(Agents):
         x = np.clip((pushed - (least + greatest) / 2) / bend, low, high)
         inside = (x > low) & (x < high)  # what bisection leaves is spread over the periods that are free
         left = (amount - x.sum(axis=1, keepdims=True)) / np.maximum((inside / bend).sum(axis=1, keepdims=True), 1e-300)
-        return np.asarray(np.clip(x + np.where(inside, left / bend, 0.0), low, high))
+        x = np.clip(x + np.where(inside, left / bend, 0.0), low, high)
+        if not np.abs(x.sum(axis=1, keepdims=True) - amount).max() <= tolerance:
+            raise SolverError(f"An allocation missed its amount by more than {tolerance:.1e}.")
+        return np.asarray(x)
 
     def value(self, x: Floats) -> Floats:
         """Return the costs of allocations."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm.core.loop import Round, run_rounds
 from dpadmm.core.loop import rounds as run_loop
-from dpadmm.core.loop import run_rounds
 from dpadmm.core.release import PlannedNoise
 from dpadmm.costs.agents import Agents, Quadratics, on_subset
 from dpadmm.costs.couplings import Rescaled, Sharing
@@ -23,7 +23,7 @@ from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.releases import GaussianRelease
 from dpadmm.problems.arrays import Floats
 
-_AGENTS, _REPLICAS, _SEED = 100, 3, 20261119
+_AGENTS, _REPLICAS, _SEED = 100, 4, 20261119
 _ROUNDS = (5, 10, 20, 40)
 _FACTORS = (0.03, 0.3, 3.0, 10.0)
 _LONG, _FREE = 400, 100  # rounds without noise, for the optimum, and where nothing is spent
@@ -83,6 +83,17 @@ class Forecast:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """Where a run without noise ends: value, price (or common model), the agents' x, their total, and its cost."""
+
+    value: float
+    price: Floats
+    x: Floats
+    total: Floats
+    shared: float
+
+
 class Simulation:
     """Runs of a set-up on public agents: at most `_AGENTS` of them, who stand for all."""
 
@@ -105,16 +116,18 @@ class Simulation:
         self.small = replace(setup, agents=kept, maps=maps, g=g)
         self.guess = kept
         self.truths = [kept.drawn(rng, sign * error, distance) for sign in (1.0, -1.0)]
-        self.best = [self._least(truth) for truth in self.truths]
+        own: Any = setup.coupling.g if isinstance(setup.coupling, Sharing) else setup.g
+        self.judged = replace(self.small, g=own if self.ratio == 1 else Rescaled(own, scale=self.ratio))
+        self.best = [self._optimum(self.judged, truth) for truth in self.truths]
 
-    def gap(self, target: Target, rounds: int, given: Mapping[str, float]) -> float:
-        """Return the mean gap of private runs on the first truth, infinite where they diverge."""
-        return float(np.mean(self._gaps(self._private(target, rounds, given), 0)))
-
-    def totals(self, target: Target, rounds: int, given: Mapping[str, float]) -> Floats:
-        """Return the totals that private runs end with, in the units of all agents."""
-        kept = self._private(target, rounds, given)[1]
-        return self.ratio * self.small.maps.add_up(kept).sum(axis=0)
+    def gap(self, target: Target, rounds: int, given: Mapping[str, float]) -> tuple[float, float | None]:
+        """Return the mean gap of private runs on the first truth, and which part of them keeps hard limits."""
+        result = self._private(target, rounds, given)
+        kept, coupling = None, self.setup.coupling
+        if isinstance(coupling, Sharing) and coupling.margin is not None:
+            totals = self.ratio * self.small.maps.add_up(result[1]).sum(axis=0)
+            kept = float(np.isfinite(np.asarray(coupling.g.value(totals))).mean())
+        return float(np.mean(self._gaps(result, 0))), kept
 
     def _private(self, target: Target, rounds: int, given: Mapping[str, float]) -> tuple[Floats, Floats]:
         """Run with the noise of the real run, which hides as many agents as there are."""
@@ -130,19 +143,18 @@ class Simulation:
 
     def nothing(self, rounds: int, given: Mapping[str, float]) -> float:
         """Return the mean gap where agents answer what would be broadcast to the guess."""
-        heard = [round_.inbox for round_ in self._exact(self.guess, rounds, given)]
-        found = []
+        heard = list(self._exact(self.small, self.guess, rounds, given))
+        method: Any = self.small.method(rounds, given)
+        z, found = method.estimate(heard[-1].state, heard[-1].inbox), []
         for place, truth in enumerate(self.truths):
-            method: Any = self.small.method(rounds, given)
-            agents = self._loop_agents(truth)
+            agents = LoopAgents.of(self.small.problem(truth), self.small.network, self.small.tolerance, 1)
             state: Any = method.start(agents, 1)[0]
             if isinstance(self.setup.coupling, Sharing):
                 for k in range(1, rounds + 1):
-                    state, _ = method.local_step(k, agents, state, heard[k - 1], _Unchanged())
-                found.append(self._gaps((heard[-1][0], method.kept(state, rounds)), place))
+                    state, _ = method.local_step(k, agents, state, heard[k - 1].inbox, Silence())
+                found.append(self._gaps((z, method.kept(state, rounds)), place))
             else:
-                z = method.estimate(self._last, heard[-1])
-                found.append(self._gaps((z, np.broadcast_to(z, (truth.n_agents, *z.shape))), place))
+                found.append(self._gaps((z, z[None]), place))
         return float(np.mean(found))
 
     def alone(self) -> float | None:
@@ -163,51 +175,56 @@ class Simulation:
         noise = setup.protect.distance / m_of(target.epsilon, target.delta) / self.ratio  # type: ignore[union-attr]
         drawn = noise * np.random.default_rng(_SEED).standard_normal((8, agents.dimension))
         z = np.stack([minimise_total(agents, agents.q.sum(axis=0) + each, self.small.g) for each in drawn], axis=1)
-        return float(np.mean(self._gaps((z, np.broadcast_to(z, (agents.n_agents, *z.shape))), 0)))
+        return float(np.mean(self._gaps((z, z[None]), 0)))
 
-    def objective(self, agents: Agents, public: Floats, kept: Floats) -> Floats:
-        """Return what the run is judged by: of a shared resource the agents' own x, else the common model."""
-        if isinstance(self.setup.coupling, Sharing):
-            total, g = self.small.maps.add_up(kept).sum(axis=0), self.small.g.value
-            shared = np.asarray(g(total))
-            return np.asarray(agents.value(kept).sum(axis=0) + np.where(np.isfinite(shared), shared, 0.0))
-        everywhere = np.broadcast_to(public, (agents.n_agents, *public.shape))
-        return np.asarray(agents.value(everywhere).sum(axis=0) + self.small.g.value(public))
+    def objective(self, place: int, public: Floats, kept: Floats) -> Floats:
+        """Return what a run on a truth is judged by: of a shared resource the agents' own x, else the common model.
+
+        Where a total breaks hard limits, it counts what the optimal price takes for breaking them.
+        """
+        agents, g = self.truths[place], self.judged.g.value
+        if not isinstance(self.setup.coupling, Sharing):
+            everywhere = np.broadcast_to(public, (agents.n_agents, *public.shape))
+            return np.asarray(agents.value(everywhere).sum(axis=0) + g(public))
+        total, best = self.small.maps.add_up(kept).sum(axis=0), self.best[place]
+        shared = np.asarray(g(total))
+        broken = best.shared + (best.price * (total - best.total)).sum(axis=0)
+        return np.asarray(agents.value(kept).sum(axis=0) + np.where(np.isfinite(shared), shared, broken))
+
+    def margin_cost(self) -> float:
+        """Return what the optimum loses by the margin."""
+        planned = self._optimum(self.small, self.truths[0])
+        return float(self._gaps((planned.price, planned.x), 0)[0])
 
     def _gaps(self, result: tuple[Floats, Floats], place: int) -> Floats:
-        value, best = self.objective(self.truths[place], *result), self.best[place]
+        value, best = self.objective(place, *result), self.best[place].value
         return np.nan_to_num((value - best) / max(abs(best), 1e-12), nan=np.inf)
 
-    def _least(self, agents: Agents) -> float:
-        found = self._optimum(agents)
-        return float(self.objective(agents, *found).min())
-
-    def _optimum(self, agents: Agents) -> tuple[Floats, Floats]:
+    def _optimum(self, small: Setup, agents: Agents) -> "Optimum":
         """Run without noise for long, and return where it ends."""
-        *_, last = self._exact(agents, _LONG, {})
-        method: Any = self.small.method(_LONG, {})
-        return method.estimate(last.state, last.inbox), last.state.x
+        *_, last = self._exact(small, agents, _LONG, {})
+        method: Any = small.method(_LONG, {})
+        public, x = method.estimate(last.state, last.inbox), last.state.x
+        if not isinstance(small.coupling, Sharing):
+            everywhere = np.broadcast_to(public, (agents.n_agents, *public.shape))
+            value = float((agents.value(everywhere).sum(axis=0) + small.g.value(public))[0])
+            return Optimum(value, public, x, public, 0.0)
+        total = agents.n_agents * last.inbox[2]  # the planned one, which keeps all limits
+        shared = float(small.g.value(total)[0])
+        own = float(agents.value(x).sum(axis=0)[0])
+        value = own + shared + float((public * (small.maps.add_up(x).sum(axis=0) - total)).sum())
+        return Optimum(value, public, x, total, shared)
 
-    def _exact(self, agents: Agents, rounds: int, given: Mapping[str, float]) -> Iterator[Any]:
-        small, problem = self.small, self.small.problem(agents)
-        for each in run_loop(
-            small.method(rounds, given), self._loop_agents(agents), problem, small.network, _Unchanged(), rounds
-        ):
-            self._last = each.state
-            yield each
-
-    def _loop_agents(self, agents: Agents) -> LoopAgents:
-        return LoopAgents.of(self.small.problem(agents), self.small.network, self.small.tolerance, 1)
+    def _exact(self, small: Setup, agents: Agents, rounds: int, given: Mapping[str, float]) -> Iterator[Round]:
+        problem = small.problem(agents)
+        here = LoopAgents.of(problem, small.network, small.tolerance, 1)
+        return run_loop(small.method(rounds, given), here, problem, small.network, Silence(), rounds)
 
     def _alone(self, agents: Agents) -> Floats:
         n, p = agents.n_agents, self.small.maps.rows
         weak = np.full(n, 1e-9 * max(agents.curvature[0], 1e-3))
         start = np.zeros((n, agents.dimension, 1))
         return agents.solve(self.small.maps.given, weak, np.zeros((n, p, 1)), start, 1e-3)
-
-
-class _Unchanged(Silence):
-    """No noise."""
 
 
 def _smaller(release: Any, factor: float) -> GaussianRelease:
@@ -219,43 +236,30 @@ def forecast(
 ) -> tuple[int, Mapping[str, float], Forecast]:
     """Return the rounds and numbers with the least expected gap, and what to expect of them."""
     simulation = Simulation(setup, guess, error)
-    best: tuple[float, int, Mapping[str, float]] = (np.inf, rounds or _ROUNDS[0], given)
+    score, gap, kept = np.inf, np.inf, None
+    best: tuple[int, Mapping[str, float]] = rounds or _ROUNDS[0], given
     name, usual = next(iter(setup.names.items()))
     first = rounds or _ROUNDS[1]
     steps = [given[name]] if name in given else [usual * factor for factor in _FACTORS]
     tries: list[tuple[int, Mapping[str, float]]] = [(first, {name: step, **given}) for step in steps]
     for k, chosen in tries:  # which grows: the best step is tried with other numbers of rounds
         try:
-            gap = simulation.gap(target, k, chosen)
+            found, limits = simulation.gap(target, k, chosen)
         except SolverError:
-            gap = np.inf
-        if gap < best[0]:
-            best = gap, k, chosen
+            found, limits = np.inf, None
+        # Whoever states a margin wants the limits kept: that weighs more than any gap.
+        if (scored := found + (0.0 if limits is None else 1 - limits)) < score:
+            score, gap, kept, best = scored, found, limits, (k, chosen)
         if len(tries) == len(steps) and chosen is tries[-1][1] and rounds is None:
-            tries += [(other, best[2]) for other in _ROUNDS if other != first]
-    gap, k, chosen = best
-    margin, kept = _margin(simulation, target, k, chosen)
+            tries += [(other, best[1]) for other in _ROUNDS if other != first]
+    k, chosen = best
     made = Forecast(
         private=gap,
         nothing=min(simulation.nothing(k, chosen), simulation.nothing(_FREE, {})),
         alone=simulation.alone(),
         sums=simulation.sums(target),
-        margin_cost=margin,
+        margin_cost=None if kept is None else simulation.margin_cost(),
         limits_kept=kept,
         guess_error=error,
     )
     return k, chosen, made
-
-
-def _margin(
-    simulation: Simulation, target: Target, rounds: int, given: Mapping[str, float]
-) -> tuple[float | None, float | None]:
-    """Return what the margin costs without noise, and how often the total of private runs keeps the limits."""
-    coupling = simulation.setup.coupling
-    if not isinstance(coupling, Sharing) or coupling.margin is None:
-        return None, None
-    totals = simulation.totals(target, rounds, given)
-    is_kept = np.isfinite(np.asarray(coupling.g.value(totals)))
-    free = Simulation(replace(simulation.setup, g=coupling.g), simulation.guess, simulation.error)
-    cost = (simulation.best[0] - free.best[0]) / max(abs(free.best[0]), 1e-12)
-    return float(cost), float(is_kept.mean())

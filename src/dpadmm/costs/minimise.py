@@ -133,7 +133,7 @@ class Result:
 
 
 def plan(
-    agents: Agents,
+    agents: Agents | Rows,
     coupling: Coupling,
     *,
     protect: Protect,
@@ -158,6 +158,8 @@ def plan(
     >>> made.forecast.private < 0.05, made.rounds in (5, 10, 20, 40)
     (True, True)
     """
+    if isinstance(agents, Rows):
+        raise InputError("Methods on rows are planned by dpadmm.plan(sizes=..., dimension=..., method=...).")
     target = Target(checks.positive("epsilon", epsilon), checks.open_unit("delta", delta))
     setup = Setup.of(agents, coupling, protect, trust)
     checks.one_of("method", method, _METHODS)

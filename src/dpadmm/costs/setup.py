@@ -163,7 +163,7 @@ def _coupled(cls: type[Setup], agents: Agents, coupling: Coupling, protect: Any,
             if isinstance(agents, Allocations) and maps.isometry is None:
                 raise InputError("Allocations take maps with A_i'A_i = a_i^2 I (C17), such as the identity.")
             bend = agents.n_agents * coupling.g.smoothness
-            rho = float(bend) if 0 < bend < np.inf else 1.0
+            rho = float(bend) if 0 < bend < np.inf else max(low, 1e-3)
             return cls(agents, coupling, protect, trust, coupling.planned, maps, none, none, maps.rows, {"rho": rho})
         case Consensus():
             metric = None if coupling.metric is None else numbers("metric", coupling.metric, (d, d))

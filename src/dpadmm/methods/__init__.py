@@ -16,7 +16,7 @@ _NAMES = {
     "dp_gd": "DPGD",
     "dp_sgd": "DPProxSGD DPSGD",
     "dvp": "DVP",
-    "fixed_point": "CentralisedADMM CoordinateDescent CoordinatorADMM FederatedADMM FixedPointIteration "
+    "fixed_point": "CentralisedADMM CoordinateDescent CoordinatorADMM FederatedADMM "
     "GeneralADMM LassoADMM Participation RandomWalkADMM",
     "linearised": "LinearisedADMM",
     "m_admm": "MADMM",

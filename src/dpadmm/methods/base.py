@@ -518,13 +518,6 @@ class Method(ABC):
             )
         return self
 
-    def split_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:
-        """Return the noise of an agent's mechanisms, one level a private round each, where the paper's has these.
-
-        Stds, or rates. Almost all methods have one mechanism, and its noise is the paper's.
-        """
-        return (levels,)
-
     @abstractmethod
     def start(self, agents: Agents, replicas: int) -> tuple[Any, Floats]:
         """Return the agents' first state and first inbox; neither depends on the data."""

@@ -24,7 +24,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
-from dpadmm.methods.base import BROADCAST, About, NoiseHook, Setting, Topology
+from dpadmm.methods.base import BROADCAST, ROWS, About, NoiseHook, Setting, Topology, of_rows
 from dpadmm.methods.consensus import ConsensusADMM, StarState
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec
@@ -71,6 +71,7 @@ class RecordsDiffer:
                 strong_convexity=constants.strong_convexity,
                 solver_tolerance=setting.solver_tolerance,
                 protection=Protection(
+                    unit=of_rows(setting.protection).unit,
                     records_per_person=setting.protection.records_per_person,
                     silos_per_person=setting.protection.silos_per_person,
                 ),
@@ -197,7 +198,7 @@ class ConsensusDPADMM(ConsensusADMM):
         noised="the coordinator's broadcast",
         trusts_coordinator=True,
         takes_any_regulariser=True,
-        units=frozenset({Unit.RECORD, Unit.FUNCTION}),
+        units=ROWS | {Unit.FUNCTION},
     )
 
     neighbours: Neighbours = RECORDS

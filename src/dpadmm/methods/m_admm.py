@@ -80,12 +80,6 @@ class MADMM(TiltedADMM):
         """One objective perturbation per agent and round, each with its own penalty."""
         return tilted_broadcasts(setting, range(1, setting.rounds + 1), self.penalties, m_admm, self.smoothing)
 
-    def split_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:
-        """The paper's rates are those of e_i; the linear term is `2 eta_i(t) deg_i e_i`."""
-        number, rounds = setting.problem.n_agents, range(1, setting.rounds + 1)
-        penalties = np.array([self.penalties(t, number)[0] for t in rounds])
-        return (levels / (2 * int(setting.degrees[0]) * penalties),)
-
     def noise_of_paper(self, rounds: int) -> Custom:
         """Return the schedule of b_i for which e_i has the same rate alpha_i in every round: b_i grows as eta_i(t).
 

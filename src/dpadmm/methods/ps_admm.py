@@ -32,7 +32,6 @@ from dpadmm.methods.batches import (
 from dpadmm.methods.consensus import consensus_residuals
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Family, MechanismSpec, MessageKind
-from dpadmm.noise.split import share_at
 from dpadmm.privacy.certificates.gradients import ps_admm_correction, ps_admm_full_gradient
 from dpadmm.privacy.protection import Certificate, Strength
 from dpadmm.problems.arrays import Floats
@@ -250,7 +249,7 @@ class PSADMM(Method):
         """The full gradient (Gaussian) and, from the second inner step on, the correction (sampled Gaussian)."""
         full, part = [], []
         for i, size in enumerate(setting.problem.functions.sizes):
-            first, second = self._certificates(setting, i)
+            first, second = self.certificates(setting, i)
             full.append(setting.row(i, first))
             part.append(setting.row(i, second, self.batches.sampling(int(size))))
         steps, is_once = self.inner_steps, self.full_noise is FullNoise.ONCE
@@ -271,20 +270,7 @@ class PSADMM(Method):
         )
         return gaussian, sampled
 
-    def split_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:
-        """The paper's noise is that of a whole inner step: the two parts' variances add up to it."""
-        if self.inner_steps == 1:
-            return (levels,)
-        if self.noise_ratio is not None:
-            shares = np.full(levels.shape, 1 / (1 + self.noise_ratio**2))
-        else:
-            full, part = self._certificates(setting, 0)
-            rate = self.batches.size / int(setting.problem.functions.sizes[0])
-            known = {std: share_at(full.bound / std, part.bound / std, rate) for std in set(levels.tolist())}
-            shares = np.array([known[std] for std in levels.tolist()])
-        return levels * np.sqrt(shares), levels * np.sqrt(1 - shares)
-
-    def _certificates(self, setting: Setting, agent: int) -> tuple[Certificate, Certificate]:
+    def certificates(self, setting: Setting, agent: int) -> tuple[Certificate, Certificate]:
         """C4 of both parts, for one agent."""
         local, clip = setting.local_gradient(agent), self._limit(setting.problem.functions)
         correction = ps_admm_correction(local, batch_size=self.batches.size, clip=clip)

@@ -202,7 +202,7 @@ def _from_npz(place: Path, content: bytes) -> dict[str, Any]:
     try:
         found = read_arrays(content, ("document", "coefficients"))
     except InputError as problem:
-        raise InputError(f"{place} is no model of this package, or it is damaged: {problem}.") from problem
+        raise InputError(f"{place} is not a model of this package, or it is damaged: {problem}.") from problem
     document, coefficients = found["document"], found["coefficients"]
     if document.dtype != np.uint8 or coefficients.dtype != np.float64 or not np.isfinite(coefficients).all():
         raise InputError(f"{place} is damaged: its arrays are not those of a model. Restore it from a copy.")
@@ -211,12 +211,13 @@ def _from_npz(place: Path, content: bytes) -> dict[str, Any]:
 
 def check_facts(place: Path, content: bytes, coefficients: Floats | None = None, kind: str = "model") -> dict[str, Any]:
     """Return the facts of a document whose format, version and digest are right."""
+    article = "an" if kind[0] in "aeiou" else "a"
     try:
         whole = parse_json(content)
     except InputError as problem:
-        raise InputError(f"{place} is no {kind} of this package, or it is damaged: {problem}.") from problem
+        raise InputError(f"{place} is not {article} {kind} of this package, or it is damaged: {problem}.") from problem
     if not isinstance(whole, dict) or whole.get("format") != f"dpadmm-{kind}":
-        raise InputError(f"{place} is no {kind} of this package. Give a file of a released {kind}.")
+        raise InputError(f"{place} is not {article} {kind} of this package. Give a file of a released {kind}.")
     if whole.get("version") != VERSIONS[kind]:
         raise InputError(
             f"{place} has {kind} version {safe_repr(whole.get('version'))}; this package reads version "

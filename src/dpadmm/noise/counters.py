@@ -5,7 +5,7 @@ pure function of (key, round, agent, replica, coordinate), so it depends neither
 counter yields 128 bits, hence two numbers: coordinates 2j and 2j + 1.
 
 Logarithm, sine and cosine are the classical minimax polynomials written without branches or calls. `kernels` compiles
-them for many numbers; for few, NumPy goes through the same steps (`add_noise`, `add_spherical`) and loads nothing. No
+them for many numbers; for few, NumPy goes through the same steps (`add_noise`) and loads nothing. No
 instruction is reassociated, so both give the same bits, and so does any other machine with IEEE arithmetic.
 """
 
@@ -18,9 +18,7 @@ Uint64s: TypeAlias = NDArray[np.uint64]
 Floats: TypeAlias = NDArray[np.float64]
 u64 = np.uint64
 
-NORMAL = 0
-EXPONENTIAL = 1
-LAPLACE = 2
+NORMAL, EXPONENTIAL, LAPLACE = 0, 1, 2
 
 _0, _1 = u64(0), u64(1)
 _LOW = u64(0xFFFFFFFF)
@@ -37,12 +35,8 @@ _W0, _W1 = u64(0x9E3779B9), u64(0xBB67AE85)
 _ROOT_HALF = u64(0x3FE6A09E00000000)
 _TO_ROOT_HALF = u64(0x3FF0000000000000 - 0x3FE6A09E00000000)
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-_L1, _L2, _L3, _L4 = (
-    6.666666666666735130e-01,
-    3.999999999940941908e-01,
-    2.857142874366239149e-01,
-    2.222219843214978396e-01,
-)
+_L1, _L2 = 6.666666666666735130e-01, 3.999999999940941908e-01
+_L3, _L4 = 2.857142874366239149e-01, 2.222219843214978396e-01
 _L5, _L6, _L7 = 1.818357216161805012e-01, 1.531383769920937332e-01, 1.479819860511658591e-01
 _EXPONENT_BITS = u64(0x4330000000000000)  # bits of 2^52: an integer below 2^52 put under it becomes its float
 _EXPONENT_SHIFT = 4503599627370496.0 + 1023.0
@@ -121,7 +115,10 @@ def add_noise(
 
 
 def add_spherical(values: Floats, scales: Floats, normals: Floats, exponentials: Floats, out: Floats) -> None:
-    """As `kernels.add_spherical`, to the same bits: sums run over the coordinates in order."""
+    """Write `values + scales[agent] * (sum of exponentials) * normals/||normals||`, column by column.
+
+    Sums run over the coordinates in order for every column, so that a column does not depend on its neighbours.
+    """
     squares = np.add.accumulate(normals * normals, axis=1)[:, -1:]
     lengths = np.add.accumulate(exponentials, axis=1)[:, -1:] * (scales[:, None, None] / np.sqrt(squares))
     out[...] = values + lengths * normals

@@ -60,124 +60,42 @@ def transform(kind: int, first: Uint64s, second: Uint64s, out: Floats) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _gather(
-    pair: Uint64s,
-    replica: Uint64s,
-    agent: Uint64s,
-    agents: Uint64s,
-    replicas: Uint64s,
-    d: u64,
-    i: u64,
-    j: u64,
-    r: u64,
-    m: u64,
-) -> None:
-    """Write the counters of the next m (agent, coordinate pair, replica) triples, replica fastest."""
-    pairs, replica_count = (d + _1) // _2, u64(replicas.size)
-    s = _0
-    while s < m:
-        who = agents[i]
-        if replica_count == _1:  # runs over coordinates, else a run would be a single number
-            run = min(pairs - j, m - s)
-            only = replicas[0]
-            for t in range(run):
-                pair[s + t] = j + t
-                replica[s + t] = only
-                agent[s + t] = who
-            j += run
-        else:
-            run = min(replica_count - r, m - s)
-            for t in range(run):
-                pair[s + t] = j
-                replica[s + t] = replicas[r + t]
-                agent[s + t] = who
-            r += run
-            if r == replica_count:
-                r = _0
-                j += _1
-        s += run
-        if j == pairs:
-            j = _0
-            i += _1
-
-
-@njit(nogil=True, cache=True)
-def _scatter(
-    values: Floats, scales: Floats, unit: Floats, out: Floats, d: u64, count: u64, i: u64, j: u64, r: u64, m: u64
-) -> tuple[u64, u64, u64]:
-    """Add the block's scaled noise to the flat values, in the order of `_gather`; return the next triple."""
-    pairs = (d + _1) // _2
-    s = _0
-    while s < m:
-        scale = scales[i]
-        p = (i * d + _2 * j) * count + r
-        if count == _1:
-            run = min(pairs - j, m - s)
-            full = run - _1 if _2 * (j + run) > d else run
-            for t in range(full):
-                out[p + _2 * t] = values[p + _2 * t] + scale * unit[s + t]
-                out[p + _2 * t + _1] = values[p + _2 * t + _1] + scale * unit[s + t + _B]
-            if full < run:
-                out[p + _2 * full] = values[p + _2 * full] + scale * unit[s + full]
-            j += run
-        else:
-            run = min(count - r, m - s)
-            for t in range(run):
-                out[p + t] = values[p + t] + scale * unit[s + t]
-            if _2 * j + _1 < d:
-                for t in range(run):
-                    out[p + count + t] = values[p + count + t] + scale * unit[s + t + _B]
-            r += run
-            if r == count:
-                r = _0
-                j += _1
-        s += run
-        if j == pairs:
-            j = _0
-            i += _1
-    return i, j, r
-
-
-@njit(nogil=True, cache=True)
 def add_noise(
     kind: int, values: Floats, scales: Floats, agents: Uint64s, replicas: Uint64s, key: Uint64s, out: Floats
 ) -> None:
     """Write `values + scales[agent] * unit noise` to `out`; shapes (N, d, R), (N,), (N,), (R,).
 
-    `key` holds the round and the two key words. `out` may be `values`.
+    Blocks of (agent, pair of coordinates, replica) triples, replica fastest. `key` holds the round and the two key
+    words. `out` may be `values`.
     """
-    n, d, count = u64(values.shape[0]), u64(values.shape[1]), u64(values.shape[2])
+    d, count = u64(values.shape[1]), u64(values.shape[2])
+    pairs = (d + _1) // _2
     flat, flat_out = values.reshape(-1), out.reshape(-1)
     pair, replica, agent = np.zeros(BLOCK, u64), np.zeros(BLOCK, u64), np.zeros(BLOCK, u64)
-    unit = np.zeros(2 * BLOCK)
+    place, unit = np.zeros(BLOCK, u64), np.zeros(2 * BLOCK)
     i, j, r = _0, _0, _0
-    left = n * ((d + _1) // _2) * count
+    left = u64(values.shape[0]) * pairs * count
     while left > _0:
-        m = min(_B, left)
-        _gather(pair, replica, agent, agents, replicas, d, i, j, r, m)
+        m, first = min(_B, left), i
+        for t in range(m):
+            pair[t], replica[t], agent[t] = j, replicas[r], agents[i]
+            place[t] = (i * d + _2 * j) * count + r
+            r += _1
+            if r == count:
+                r = _0
+                j += _1
+            if j == pairs:
+                j = _0
+                i += _1
         encrypt(pair, replica, agent, key[0], key[1], key[2])
         transform(kind, pair, replica, unit)
-        i, j, r = _scatter(flat, scales, unit, flat_out, d, count, i, j, r, m)
+        i_of, end = first, (first + _1) * d * count
+        for t in range(m):
+            p = place[t]
+            if p >= end:
+                i_of += _1
+                end += d * count
+            flat_out[p] = flat[p] + scales[i_of] * unit[t]
+            if p + count < end:
+                flat_out[p + count] = flat[p + count] + scales[i_of] * unit[t + _B]
         left -= m
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def add_spherical(values: Floats, scales: Floats, normals: Floats, exponentials: Floats, out: Floats) -> None:
-    """Write `values + scales[agent] * (sum of exponentials) * normals/||normals||`, column by column.
-
-    Sums run over the coordinates in order for every column, so that a column does not depend on its neighbours.
-    """
-    n, d, count = values.shape
-    squares, lengths = np.empty(count), np.empty(count)
-    for i in range(n):
-        squares[:] = 0.0
-        lengths[:] = 0.0
-        for j in range(d):
-            for r in range(count):
-                squares[r] += normals[i, j, r] * normals[i, j, r]
-                lengths[r] += exponentials[i, j, r]
-        for r in range(count):
-            lengths[r] *= scales[i] / np.sqrt(squares[r])
-        for j in range(d):
-            for r in range(count):
-                out[i, j, r] = values[i, j, r] + lengths[r] * normals[i, j, r]

@@ -141,24 +141,21 @@ class MechanismSpec:
 
     def release(self, row: AgentReleases, index: int, noise: float) -> NoisyRelease:
         """Return the row's release number `index` with this noise (a std, or a rate for the Laplace families)."""
-        of: dict[str, Any] = {
-            "certificate": row.certificates[index],
-            "agent": row.agent,
-            "round": row.rounds[index],
-            "count": self.count,
-        }
-        match self.family:
-            case Family.GAUSSIAN:
-                return GaussianRelease(noise_std=noise, **of)
-            case Family.SAMPLED:
-                sampling = cast(PoissonSampling | FixedSizeSampling, self.drawn(row))  # checked when it was made
-                return SampledGaussianRelease(noise_std=noise, sampling=sampling, **of)
-            case Family.COORDINATE:
-                return CoordinateLaplaceRelease(scale=1 / noise, **of)
-            case Family.SPHERICAL:
-                return SphericalLaplaceRelease(rate=noise, **of)
-            case Family.OBJECTIVE:
-                return ObjectiveRelease(rate=noise, **of)
+        kind, level = _RELEASES[self.family]
+        drawn = {} if self.family is not Family.SAMPLED else {"sampling": self.drawn(row)}
+        size = 1 / noise if self.family is Family.COORDINATE else noise
+        at = {"certificate": row.certificates[index], "agent": row.agent, "round": row.rounds[index]}
+        release: NoisyRelease = kind(**at, **drawn, **{level: size}, count=self.count)
+        return release
+
+
+_RELEASES: dict[Family, tuple[Any, str]] = {
+    Family.GAUSSIAN: (GaussianRelease, "noise_std"),
+    Family.SAMPLED: (SampledGaussianRelease, "noise_std"),
+    Family.COORDINATE: (CoordinateLaplaceRelease, "scale"),
+    Family.SPHERICAL: (SphericalLaplaceRelease, "rate"),
+    Family.OBJECTIVE: (ObjectiveRelease, "rate"),
+}
 
 
 def last_round(mechanisms: Sequence[MechanismSpec]) -> int:

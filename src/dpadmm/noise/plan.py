@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
@@ -227,9 +227,7 @@ def calibrate(
         choose, strongest = _gaussian_stds if families == {Family.GAUSSIAN} else _sampled_stds, np.max
     else:
         if shares is not None:
-            raise InputError(
-                "Only Gaussian noise can be split into shares that add up to it; use a Gaussian form (C12)."
-            )
+            raise InputError("Only Gaussian noise can be split into shares that add up to it (C12).")
         if on_grid is not None and families != {Family.COORDINATE}:
             raise InputError("There is no exact sampler for spherical Laplace noise (C8); use the Gaussian form.")
         if isinstance(target, Target) or families & {Family.GAUSSIAN, Family.SAMPLED}:
@@ -242,7 +240,7 @@ def calibrate(
         # The grid is a function of the noise alone; its rounding is 2^-24 of it, so one repetition settles.
         mechanisms = _on_grid(mechanisms, noise, on_grid, shares)
         noise = _strongest(mechanisms, choose(mechanisms, target, shape, silos_per_person), strongest)
-    return _plan(mechanisms, noise, shares)
+    return plan_at(mechanisms, noise, shares)
 
 
 @lru_cache(maxsize=4096)  # rounds mostly share a certificate, and grids are powers of two
@@ -266,26 +264,6 @@ def _strongest(mechanisms: Sequence[MechanismSpec], noise: Stds, strongest: Call
         else:
             found.append(table)
     return found
-
-
-def at_levels(mechanisms: Sequence[MechanismSpec], levels: Sequence[ArrayLike]) -> NoisePlan:
-    """Return the plan with noise levels chosen by other means, such as a paper's claim; its statement tells the cost.
-
-    levels: for each mechanism (rounds,) or (rows, rounds), all > 0: stds, or rates for the Laplace families; entry k-1
-        belongs to round k.
-    """
-    if len(levels) != len(mechanisms):
-        raise InputError(f"{len(mechanisms)} mechanisms need as many tables of noise levels, got {len(levels)}.")
-    tables = [np.atleast_2d(np.asarray(table, dtype=np.float64)) for table in levels]
-    for mechanism, table in zip(mechanisms, tables, strict=True):
-        if table.shape[1] != last_round([mechanism]) or len(table) not in (1, len(mechanism.rows)):
-            raise InputError(
-                f"{mechanism.kind} needs noise levels for {last_round([mechanism])} rounds and one or "
-                f"{len(mechanism.rows)} rows, got {table.shape}."
-            )
-        if not np.all(np.isfinite(table) & (table > 0)):
-            raise InputError(f"{mechanism.kind} needs noise levels that are finite and greater than 0.")
-    return _plan(mechanisms, tables)
 
 
 def _side_by_side(mechanisms: Sequence[MechanismSpec], schedule: Schedule) -> tuple[Floats, Floats]:
@@ -391,7 +369,8 @@ def _on_grid(
     return found
 
 
-def _plan(mechanisms: Sequence[MechanismSpec], noise: Stds, shares: Shares | None = None) -> NoisePlan:
+def plan_at(mechanisms: Sequence[MechanismSpec], noise: Stds, shares: Shares | None = None) -> NoisePlan:
+    """Return the plan with this noise: for each mechanism (rows, rounds) of stds, or of rates."""
     kinds = set[MessageKind]()
     releases: dict[tuple[MessageKind, int], dict[int | None, NoisyRelease]] = {}
     for mechanism, table in zip(mechanisms, noise, strict=True):

@@ -7,11 +7,11 @@ reproducible: every number is a pure function of its name.
 import hashlib
 import math
 import os
+import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import count, pairwise
+from itertools import count
 from types import ModuleType
 from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
@@ -311,21 +311,19 @@ Uint64s: TypeAlias = NDArray[np.uint64]
 Keys: TypeAlias = tuple[Uint64s, Uint64s]
 
 _CHUNK = 2**16  # numbers of scratch at a time for spherical noise
-_FEW, _MOST_SMALL_DRAWS, _SMALL_DRAWS = 2000, 10_000, count()  # draws of few numbers that go by NumPy
-_WORTH_A_THREAD = 2**15  # numbers below which a thread costs more than it brings
+_FEW, _MOST_SMALL_DRAWS, _SMALL_DRAWS = 2000, 2000, count()  # draws of few numbers that go by NumPy
 
 
 @dataclass(frozen=True)
 class SimulatedSampler:
     """Seeded noise: Philox4x32-10, keyed (seed, message kind), counted by (round, agent, replica, coordinate).
 
-    The same numbers come for a batch of all agents and for one agent alone, for any subset of the replicas and any
-    number of threads, bit for bit. Results are no private release.
+    The same numbers come for a batch of all agents and for one agent alone, and for any subset of the replicas, bit for
+    bit. Results are no private release.
 
     Parameters
     ----------
     seed : whole number >= 0, of any size.
-    threads : number of threads that share the agents of a draw, >= 1.
 
     >>> from dpadmm.noise.mechanisms import MessageKind
     >>> from dpadmm.noise.sampler import Draw
@@ -342,15 +340,13 @@ class SimulatedSampler:
     """
 
     seed: int
-    threads: int = 1
     is_secure: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Refuse seeds and thread counts that are none."""
+        """Refuse what is no seed."""
         seed: Any = self.seed
         if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
             raise InputError(f"seed must be a whole number of at least 0, of any size, got {safe_repr(seed)}.")
-        checks.count("threads", self.threads)
 
     def apart(self, number: int) -> "SimulatedSampler":
         """Return the source for one of several models of a run; seeds differ."""
@@ -359,19 +355,16 @@ class SimulatedSampler:
     def perturb(self, values: Values, releases: Releases, draw: Draw) -> Values:
         """Return `values` plus the noise the releases are certified with; see `Sampler.perturb`."""
         array, family, noisy = check_draw(values, releases, draw)
-        result, scales = np.empty_like(array), noise_scales(noisy, len(array))
-        agents, replicas = _text(draw.agents), _text(draw.replicas)
-        keys = _key(self.seed, draw, 0), _key(self.seed, draw, 1)
-
-        def work(part: slice) -> None:
-            _add(family, array[part], scales[part], agents[part], replicas, keys, result[part])
-
-        parts = _parts(array.shape[0], min(self.threads, 1 + array.size // _WORTH_A_THREAD))
-        if len(parts) == 1:
-            work(parts[0])
-        else:
-            with ThreadPoolExecutor(len(parts)) as pool:
-                list(pool.map(work, parts))
+        result, keys = np.empty_like(array), (_key(self.seed, draw, 0), _key(self.seed, draw, 1))
+        _add(
+            family,
+            array,
+            noise_scales(noisy, len(array)),
+            _as_uint64s(draw.agents),
+            _as_uint64s(draw.replicas),
+            keys,
+            result,
+        )
         return result
 
 
@@ -382,19 +375,14 @@ def _key(seed: int, draw: Draw, purpose: int) -> Uint64s:
     return np.array([draw.round, low, high], dtype=np.uint64)
 
 
-def _text(indices: NDArray[np.int64]) -> Uint64s:
+def _as_uint64s(indices: NDArray[np.int64]) -> Uint64s:
     """Return indices as 32-bit counter words; the coordinator's -1 becomes 2^32 - 1."""
     return (indices & 0xFFFFFFFF).astype(np.uint64)
 
 
-def _parts(n: int, parts: int) -> list[slice]:
-    edges = np.linspace(0, n, min(n, parts) + 1).astype(int)
-    return [slice(int(a), int(b)) for a, b in pairwise(edges)]
-
-
 def _kernels(numbers: int) -> ModuleType:
-    """Return compiled code for many numbers or many draws; it is slow to load, and gives the same bits."""
-    if numbers <= _FEW and next(_SMALL_DRAWS) < _MOST_SMALL_DRAWS:
+    """Return compiled code for many numbers or many draws, or where Numba is loaded anyway; the bits are the same."""
+    if numbers <= _FEW and next(_SMALL_DRAWS) < _MOST_SMALL_DRAWS and "numba" not in sys.modules:
         return counters
     from dpadmm.noise import kernels
 
@@ -417,4 +405,4 @@ def _add(
         normals, lengths = np.empty_like(zeros), np.empty_like(zeros)
         kernels.add_noise(counters.NORMAL, zeros, ones, agents[which], replicas, keys[0], normals)
         kernels.add_noise(counters.EXPONENTIAL, zeros, ones, agents[which], replicas, keys[1], lengths)
-        kernels.add_spherical(values[which], scales[which], normals, lengths, out[which])
+        counters.add_spherical(values[which], scales[which], normals, lengths, out[which])

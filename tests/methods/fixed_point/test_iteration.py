@@ -5,11 +5,12 @@ import pytest
 
 from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, Agents, Silence
-from dpadmm.methods.fixed_point import CentralisedADMM, CoordinateDescent, FixedPointIteration, Participation
+from dpadmm.methods.fixed_point import CentralisedADMM, CoordinateDescent, Participation
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
 from dpadmm.testing import Stopping
+from dpadmm_research.papers.fixed_point.iteration import FixedPointIteration
 
 
 def gradient_operator(gradient, smoothness):

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Setting
 from dpadmm.noise.mechanisms import COORDINATOR, Family, MechanismSpec, last_round
-from dpadmm.noise.plan import NoisePlan, at_levels
+from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.split import is_free_split
 from dpadmm.privacy.accounting import (
     Account,
@@ -29,6 +29,7 @@ from dpadmm.privacy.protection import Certificate
 from dpadmm.privacy.releases import Release
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.accounting.best_noise import largest_rate, optimal_gaussian_shape
+from dpadmm_research.levels import at_levels, split_noise
 
 AnyTarget = Target | PureTarget
 
@@ -89,7 +90,7 @@ class OneAgent:
 
     def plan(self, noise: ArrayLike) -> NoisePlan:
         """Return every release that hurts the person, at this noise."""
-        kinds = self.algorithm.split_noise(self.setting, self.levels(noise))
+        kinds = split_noise(self.algorithm, self.setting, self.levels(noise))
         if self.smoothing_rate is not None:
             kinds = (*kinds, np.full(len(self.private_rounds), self.smoothing_rate))
         tables = [_by_round(mechanism, levels) for mechanism, levels in zip(self.mechanisms, kinds, strict=True)]
@@ -111,7 +112,7 @@ class OneAgent:
             raise InputError("a bound of 0 needs no noise, so no schedule is optimal; choose one by name.")
         if not self.family.is_pure:
             return optimal_gaussian_shape(bounds)
-        return np.cbrt(bounds * self.algorithm.split_noise(self.setting, np.ones(len(bounds)))[0])
+        return np.cbrt(bounds * split_noise(self.algorithm, self.setting, np.ones(len(bounds)))[0])
 
     def at_level(self, first: float, shape: ArrayLike = 1.0) -> Floats:
         """Return the noise whose first private round has the level `first` and whose course is `shape`."""
@@ -132,7 +133,7 @@ class OneAgent:
         extra = 0.0
         if self.smoothing_rate is not None:
             extra = self.smoothing_rate * math.fsum(c.bound for c in self.mechanisms[1].rows[0].certificates)
-        (unit,) = self.algorithm.split_noise(self.setting, 1 / relative)
+        (unit,) = split_noise(self.algorithm, self.setting, 1 / relative)
         return largest_rate(row.certificates, unit, _pure(target).epsilon / self.copies - extra) * (1 / relative)
 
     def _searched(self, target: Target, relative: Floats) -> Floats:

@@ -1,6 +1,6 @@
 """The catalogue of attacks: every private method on the neighbouring problems that hurt it most (`worst_cases`), and
 the column profile and the curvature that may be released before and after it (`dpadmm_research.audit.column_profile`,
-`dpadmm_research.audit.curvature`).
+`dpadmm_research.audit.curvature`), and agents with costs of their own (`dpadmm_research.audit.own_costs`).
 
 Most pairs are Huber regressions in one dimension with a record pulled to opposite sides (`neighbours.saturated`): every
 bound of the form `2G/n_i` is then reached exactly, and what the audit leaves unexplained is the bound's own slack. The
@@ -19,7 +19,7 @@ from dpadmm.methods.batches import Batches
 from dpadmm.networks import path
 from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.protection import View
-from dpadmm_research.audit import column_profile, curvature
+from dpadmm_research.audit import column_profile, curvature, own_costs
 from dpadmm_research.audit.attacks import (
     Attack,
     LikelihoodRatio,
@@ -33,6 +33,7 @@ from dpadmm_research.audit.column_profile import COLUMN_PROFILE, profile_subject
 from dpadmm_research.audit.curvature import CURVATURE_RELEASE, curvature_subjects
 from dpadmm_research.audit.insider import insider_subjects
 from dpadmm_research.audit.neighbours import changed_agent
+from dpadmm_research.audit.own_costs import OWN_COSTS, own_cost_subjects
 from dpadmm_research.audit.subjects import MethodSubject, Subject
 from dpadmm_research.audit.transcripts import Wire
 from dpadmm_research.audit.worst_cases import WorstCase, worst_cases
@@ -41,6 +42,7 @@ from dpadmm_research.audit.worst_cases import WorstCase, worst_cases
 _BESIDE: dict[str, tuple[Callable[[], tuple[Subject, ...]], str, str]] = {
     COLUMN_PROFILE: (profile_subjects, column_profile.SUMMARY, column_profile.CERTIFICATE),
     CURVATURE_RELEASE: (curvature_subjects, curvature.SUMMARY, curvature.CERTIFICATE),
+    OWN_COSTS: (own_cost_subjects, own_costs.SUMMARY, own_costs.CERTIFICATE),
 }
 
 _FINAL, _BROADCASTS = MatchedFilter(final_model), MatchedFilter(all_broadcasts)
@@ -49,11 +51,11 @@ _FINAL, _BROADCASTS = MatchedFilter(final_model), MatchedFilter(all_broadcasts)
 def all_subjects(seed: int = 0) -> tuple[Subject, ...]:
     """Return the whole catalogue, in the order of the registry; `seed` is for batches and participation."""
     methods = (subject for name, method in by_name().items() for subject in _subjects(name, worst_cases(method, seed)))
-    return (*methods, *profile_subjects(), *curvature_subjects())
+    return (*methods, *profile_subjects(), *curvature_subjects(), *own_cost_subjects())
 
 
 def subjects_of(method: str, seed: int = 0) -> tuple[Subject, ...]:
-    """Return the subjects of one method, of the column profile or of the curvature, the headline pair first."""
+    """Return the subjects of one method, of what else may be released, or of own costs, the headline pair first."""
     if method in _BESIDE:
         return _BESIDE[method][0]()
     known = by_name()

@@ -25,7 +25,9 @@ app = typer.Typer(add_completion=False)
 def audit(
     algorithm: Annotated[
         str | None,
-        typer.Argument(help="What to attack: a method (`dpadmm methods` lists them), column-profile or curvature."),
+        typer.Argument(
+            help="What to attack: a method (`dpadmm methods` lists them), column-profile, curvature or own-costs."
+        ),
     ] = None,
     all_methods: Annotated[
         bool, typer.Option("--all", help="Attack every private method and write the plots (takes a few minutes).")

@@ -17,10 +17,11 @@ from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.r_admm import RADMM
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Constant, Geometric, Schedule
-from dpadmm.noise.plan import at_levels, calibrate
+from dpadmm.noise.plan import calibrate
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
+from dpadmm_research.levels import at_levels
 from dpadmm_research.papers.p_admm import claims as p_admm
 from dpadmm_research.papers.r_admm import claims as r_admm
 from dpadmm_research.papers.r_admm import dvp_claims as dvp

@@ -14,7 +14,6 @@ from dpadmm.methods.base import Setting
 from dpadmm.methods.consensus import ConsensusADMM, StarState
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, FunctionsDiffer, LinearTermsDiffer, NoisePlace
 from dpadmm.noise.mechanisms import Family
-from dpadmm.noise.plan import at_levels
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.problems.problem import Problem, Weighting
@@ -22,6 +21,7 @@ from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 from dpadmm_research.claims.bounds import NotApplicable, Version
+from dpadmm_research.levels import at_levels
 from dpadmm_research.papers.consensus import claims
 from dpadmm_research.papers.consensus.planner import noise_weights, optimal_schedule, plan_consensus
 from dpadmm_research.papers.consensus.theory import (

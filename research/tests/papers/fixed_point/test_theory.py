@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.methods.base import Silence
-from dpadmm.methods.fixed_point import FixedPointIteration, Participation
+from dpadmm.methods.fixed_point import Participation
 from dpadmm_research.claims.bounds import Bound, NotApplicable, Version
 from dpadmm_research.papers.fixed_point import theory
+from dpadmm_research.papers.fixed_point.iteration import FixedPointIteration
 
 few = settings(max_examples=60, deadline=None, derandomize=True)
 taus = st.floats(0, 0.999)

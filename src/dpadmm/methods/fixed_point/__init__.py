@@ -1,6 +1,6 @@
 """Noisy fixed-point iterations and the ADMM methods built on them (Cyffers, Bellet, Basu 2023), one file a setting."""
 
-from dpadmm.methods.fixed_point.blocks import CentralisedADMM, FixedPointIteration
+from dpadmm.methods.fixed_point.blocks import CentralisedADMM
 from dpadmm.methods.fixed_point.coordinate_descent import CoordinateDescent
 from dpadmm.methods.fixed_point.coordinator import CoordinatorADMM
 from dpadmm.methods.fixed_point.federated import FederatedADMM
@@ -14,7 +14,6 @@ __all__ = [
     "CoordinateDescent",
     "CoordinatorADMM",
     "FederatedADMM",
-    "FixedPointIteration",
     "GeneralADMM",
     "LassoADMM",
     "Participation",

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.methods.base import MESSAGE, About, Agents, NoiseHook, Setting, Topology
+from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.batches import shrink_far_points
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.methods.gradient_method import BroadcastMethod, GradientState, copy_to_agents
@@ -49,6 +49,7 @@ class CoordinateDescent(BroadcastMethod):
         certificate="C9",
         noised="a block of a silo's gradient",
         free=frozenset({"step", "block_size", "mu"}),
+        units=ROWS,
         longest_step=0.9,
         is_federated=False,
     )

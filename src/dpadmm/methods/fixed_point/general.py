@@ -19,7 +19,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.methods.base import MESSAGE, About, Agents, Method, NoiseHook, Residuals, Setting, Topology
+from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, Method, NoiseHook, Residuals, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Family, MechanismSpec
 from dpadmm.privacy.certificates.gradients import general_constraint
@@ -104,6 +104,7 @@ class GeneralADMM(Method):
         certificate="C9",
         noised="Ax + Bz - c, as printed: half of it there",
         is_curator=True,
+        units=ROWS,
         most_silos=1,
         is_federated=False,
         takes_any_regulariser=True,

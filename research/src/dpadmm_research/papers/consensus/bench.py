@@ -14,13 +14,14 @@ import numpy as np
 from dpadmm.methods.base import Setting
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, FunctionsDiffer
 from dpadmm.noise.mechanisms import CaoOptimal, MechanismSpec
-from dpadmm.noise.plan import NoisePlan, at_levels, calibrate
+from dpadmm.noise.plan import NoisePlan, calibrate
 from dpadmm.privacy.accounting import PureTarget
 from dpadmm.privacy.releases import SphericalLaplaceRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm_research.claims.base import ClaimedSensitivity
 from dpadmm_research.claims.bounds import Bound, Version
+from dpadmm_research.levels import at_levels
 from dpadmm_research.papers.consensus import claims
 from dpadmm_research.papers.consensus.theory import (
     Star,

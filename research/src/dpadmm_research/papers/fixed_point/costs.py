@@ -4,10 +4,10 @@ import numpy as np
 
 from dpadmm.methods.base import Setting
 from dpadmm.methods.fixed_point import LassoADMM
-from dpadmm.noise.plan import at_levels
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.protection import Certificate, Protection, Strength, Unit, View
 from dpadmm.privacy.releases import FixedSizeSampling, SampledGaussianRelease
+from dpadmm_research.levels import at_levels
 from dpadmm_research.papers.fixed_point.world import World
 from dpadmm_research.reproduction.trials import TOLERANCE
 

@@ -11,12 +11,13 @@ from dpadmm.methods.base import Setting
 from dpadmm.methods.batches import Batches, BatchKind
 from dpadmm.methods.ps_admm import PSADMM
 from dpadmm.networks import complete
-from dpadmm.noise.plan import NoisePlan, at_levels, calibrate
+from dpadmm.noise.plan import NoisePlan, calibrate
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.problem import Problem
 from dpadmm_research.comparison.adult import AdultData, adult
 from dpadmm_research.comparison.compare import CERTIFIED_EPS, cost_notes, logistic_problem
 from dpadmm_research.comparison.contenders import ComparisonSetting, DvpContender, trial
+from dpadmm_research.levels import at_levels
 from dpadmm_research.papers.ps_admm.claims import Theorem2
 from dpadmm_research.reproduction.figure import Ground, Order, Part
 from dpadmm_research.reproduction.style import (
