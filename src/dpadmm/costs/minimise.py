@@ -168,7 +168,7 @@ def plan(
     setup.method(rounds or 1, given)  # refuses unknown numbers
     if guess is not None and (type(guess) is not type(agents) or guess.dimension != agents.dimension):
         raise InputError(f"guess must be public agents of the same kind and dimension, got {safe_repr(guess)}.")
-    stand_in = guess if guess is not None else agents.stand_in()
+    stand_in = guess if guess is not None else agents.stand_in(protect)
     chosen: Mapping[str, float] = {**setup.names, **given}
     count, made = checks.count("rounds", _USUAL_ROUNDS if rounds is None else rounds), None
     if stand_in is not None and not _is_stated(setup, rounds, given):
