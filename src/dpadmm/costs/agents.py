@@ -1,4 +1,4 @@
-"""Agents with private costs: allocations of an amount, and quadratics; what is public of them, and how they solve.
+"""CostAgents with private costs: allocations of an amount, and quadratics; what is public of them, and how they solve.
 
 All of them solve one problem: `x_i = argmin f_i(x) + (s_i/2) ||A_i x - y_i||^2`, to a stated tolerance. Arrays have the
 agents first and replicas last.
@@ -24,7 +24,7 @@ from dpadmm.problems.silos import as_numbers
 _MOST_STEPS = 20_000
 
 
-class Agents(ABC):
+class CostAgents(ABC):
     """N agents with a private cost each.
 
     n_agents: N. dimension: d, numbers in an agent's x. curvature: public (tau, L), L infinite where a set constrains
@@ -65,7 +65,7 @@ class Agents(ABC):
     def covers(self, protect: Protect) -> str:
         """Return why this cannot be certified for these agents; an empty text if it can."""
 
-    def stand_in(self) -> "Agents | None":
+    def stand_in(self) -> "CostAgents | None":
         """Return public agents of this kind, made of public facts alone; None where these say too little."""
         return None
 
@@ -93,7 +93,7 @@ def numbers(name: str, given: ArrayLike, *shapes: tuple[int, ...]) -> Floats:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Allocations(Agents):
+class Allocations(CostAgents):
     """Every agent spreads a private amount over periods: `sum_t x_t = amount`, `lower <= x <= upper`.
 
     The cost is `sum_t curvature_t x_t^2/2 + price_t x_t`, a sum over the periods.
@@ -222,7 +222,7 @@ class Allocations(Agents):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Quadratics(Agents):
+class Quadratics(CostAgents):
     """Every agent has a private quadratic `x'P_i x/2 + q_i'x`, perhaps on a public box.
 
     Parameters
@@ -353,7 +353,7 @@ def accelerated(gradient: Any, project: Any, start: Floats, top: float, least: f
     )
 
 
-def on_subset(agents: Agents, number: int, rng: np.random.Generator) -> Agents:
+def on_subset(agents: CostAgents, number: int, rng: np.random.Generator) -> CostAgents:
     """Return at most so many of the agents, for simulations."""
     if agents.n_agents <= number:
         return agents
