@@ -7,6 +7,7 @@ from typing import Any
 
 PACKAGES = [
     "api",
+    "method_run",
     "costs",
     "settings",
     "estimators",

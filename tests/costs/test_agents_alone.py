@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dpadmm
-from dpadmm.costs import Allocations, Amount, Ball, Consensus, Family, Gap, Prox, Quadratics, Sharing, Whole, plan
+from dpadmm.costs import Allocations, Amount, Ball, Consensus, CostFamily, Gap, Prox, Quadratics, Sharing, Whole, plan
 from dpadmm.costs.couplings import Maps
 from dpadmm.costs.sharing import CostSolver, CoupledCosts
 from dpadmm.errors import InputError, SolverError
@@ -33,7 +33,7 @@ def half_square(x, theta):
 
 
 def family(theta):
-    return Family(half_square, refusing, theta, (-1.0, 1.0), (1.0, 1.0), D)
+    return CostFamily(half_square, refusing, theta, (-1.0, 1.0), (1.0, 1.0), D)
 
 
 def box(values):

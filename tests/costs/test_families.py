@@ -4,7 +4,20 @@ import numpy as np
 import pytest
 
 import dpadmm
-from dpadmm.costs import Ball, Consensus, Family, Gap, General, Limits, Linear, Prox, Sharing, Whole, from_cvxpy, plan
+from dpadmm.costs import (
+    Ball,
+    Consensus,
+    CostFamily,
+    Gap,
+    General,
+    Limits,
+    Linear,
+    Prox,
+    Sharing,
+    Whole,
+    from_cvxpy,
+    plan,
+)
 from dpadmm.costs.families import refute
 from dpadmm.errors import InputError
 from dpadmm.problems.regularisers import Quadratic
@@ -22,7 +35,7 @@ def gradient(x, theta):
 
 
 def family(rng, slope=gradient, curvature=(1.0, 2.0), worth=value):
-    return Family(worth, slope, rng.uniform(-1, 1, (N, D)), (-1.0, 1.0), curvature, D)
+    return CostFamily(worth, slope, rng.uniform(-1, 1, (N, D)), (-1.0, 1.0), curvature, D)
 
 
 FARTHEST = np.sqrt(D) * 2 * np.tanh(1.0)  # two parameters at opposite ends, seen from between them
@@ -87,7 +100,7 @@ def test_false_constants_are_refuted_before_anything_is_spent(rng, says, slope, 
 
 
 def test_parameters_are_cut_to_their_domain(rng):
-    agents = Family(value, gradient, 5 * np.ones((N, D)), (-1.0, 1.0), (1.0, 2.0), D)
+    agents = CostFamily(value, gradient, 5 * np.ones((N, D)), (-1.0, 1.0), (1.0, 2.0), D)
     assert (agents.theta == 1.0).all()
     for other in (Linear(1.0),):
         with pytest.raises(InputError, match="Gap"):

@@ -1,21 +1,21 @@
 """Private ADMM on costs of your own: agents, what ties them together, what is hidden of them, and `minimise`."""
 
-from dpadmm.costs.agents import Agents, Allocations, Quadratics
+from dpadmm.costs.agents import Allocations, CostAgents, Quadratics
 from dpadmm.costs.couplings import Consensus, General, Graph, Sharing
-from dpadmm.costs.families import Family, Prox, from_cvxpy
-from dpadmm.costs.forecast import Forecast
+from dpadmm.costs.families import CostFamily, Prox, from_cvxpy
+from dpadmm.costs.forecast import CostForecast
 from dpadmm.costs.minimise import CostPlan, Result, Rows, minimise, plan
 from dpadmm.costs.protection import Amount, Ball, Gap, Limits, Linear, Person, Record, Region, Whole
 
 __all__ = [
-    "Agents",
     "Allocations",
     "Amount",
     "Ball",
     "Consensus",
+    "CostAgents",
+    "CostFamily",
+    "CostForecast",
     "CostPlan",
-    "Family",
-    "Forecast",
     "Gap",
     "General",
     "Graph",

@@ -1,4 +1,4 @@
-"""Agents with private costs: allocations of an amount, and quadratics; what is public of them, and how they solve.
+"""CostAgents with private costs: allocations of an amount, and quadratics; what is public of them, and how they solve.
 
 All of them solve one problem: `x_i = argmin f_i(x) + (s_i/2) ||A_i x - y_i||^2`, to a stated tolerance. Arrays have the
 agents first and replicas last.
@@ -21,10 +21,10 @@ from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.silos import as_numbers
 
-_MOST_STEPS = 20_000
+_MOST_STEPS, _MOST_CUTS = 20_000, 200
 
 
-class Agents(ABC):
+class CostAgents(ABC):
     """N agents with a private cost each.
 
     n_agents: N. dimension: d, numbers in an agent's x. curvature: public (tau, L), L infinite where a set constrains
@@ -69,7 +69,7 @@ class Agents(ABC):
     def covers(self, protect: Protect) -> str:
         """Return why this cannot be certified for these agents; an empty text if it can."""
 
-    def stand_in(self, protect: Protect) -> "Agents | None":
+    def stand_in(self, protect: Protect) -> "CostAgents | None":
         """Return public agents of this kind, made of what protect leaves public; None where that says too little."""
         return None
 
@@ -97,7 +97,7 @@ def numbers(name: str, given: ArrayLike, *shapes: tuple[int, ...]) -> Floats:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Allocations(Agents):
+class Allocations(CostAgents):
     """Every agent spreads a private amount over periods: `sum_t x_t = amount`, `lower <= x <= upper`.
 
     The cost is `sum_t curvature_t x_t^2/2 + price_t x_t`, a sum over the periods.
@@ -167,7 +167,7 @@ class Allocations(Agents):
         return "" if isinstance(protect, Amount) else "of an allocation, Amount(d) or Whole(region) can be protected"
 
     def solve(self, maps: Floats | None, pull: Floats, target: Floats, start: Floats, tolerance: float) -> Floats:
-        """Return `x_t = clip((s y_t - price_t - th)/(s + curvature_t))`, th set by the amount (bisection)."""
+        """Return `x_t = clip((s y_t - price_t - th)/(s + curvature_t))`, th set by the amount."""
         scale, seen = pull[:, None, None], target
         if maps is not None:  # `A_i = I kron a_i`: the allocation sees `a_i'y/||a_i||^2`
             size = (maps**2).sum(axis=(1, 2))[:, None, None] / self.dimension
@@ -182,17 +182,20 @@ class Allocations(Agents):
         pushed = np.clip(pushed, -most, np.where(most >= 0, most, np.nan))
         least = (pushed - bend * high).min(axis=1, keepdims=True)
         greatest = (pushed - bend * low).max(axis=1, keepdims=True)
-        for _ in range(54):
-            middle = (least + greatest) / 2
-            is_much = np.clip((pushed - middle) / bend, low, high).sum(axis=1, keepdims=True) > amount
-            least, greatest = np.where(is_much, middle, least), np.where(is_much, greatest, middle)
-        x = np.clip((pushed - (least + greatest) / 2) / bend, low, high)
-        inside = (x > low) & (x < high)  # what bisection leaves is spread over the periods that are free
-        left = (amount - x.sum(axis=1, keepdims=True)) / np.maximum((inside / bend).sum(axis=1, keepdims=True), 1e-300)
-        x = np.clip(x + np.where(inside, left / bend, 0.0), low, high)
-        if not np.abs(x.sum(axis=1, keepdims=True) - amount).max() <= tolerance:
-            raise SolverError(f"An allocation missed its amount by more than {tolerance:.1e}.")
-        return np.asarray(x)
+        th = (least + greatest) / 2
+        for _ in range(_MOST_CUTS):
+            x = np.clip((pushed - th) / bend, low, high)
+            excess = x.sum(axis=1, keepdims=True) - amount
+            is_left = np.abs(excess) > tolerance / 4
+            if not is_left.any():
+                break
+            least, greatest = np.where(excess > 0, th, least), np.where(excess > 0, greatest, th)
+            # A Newton step on the periods that are free, where it stays inside the bracket; else half of that.
+            slope = (((x > low) & (x < high)) / bend).sum(axis=1, keepdims=True)
+            step = th + excess / np.maximum(slope, 1e-300)
+            step = np.where((step > least) & (step < greatest), step, (least + greatest) / 2)
+            th = np.where(is_left, step, th)
+        return np.where(np.abs(x.sum(axis=1, keepdims=True) - amount) <= tolerance, x, np.nan)
 
     def value(self, x: Floats) -> Floats:
         """Return the costs of allocations."""
@@ -231,7 +234,7 @@ class Allocations(Agents):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Quadratics(Agents):
+class Quadratics(CostAgents):
     """Every agent has a private quadratic `x'P_i x/2 + q_i'x`, perhaps on a public box.
 
     Parameters
@@ -370,7 +373,7 @@ def check_solved(x: Floats, tolerance: float) -> Floats:
     return x
 
 
-def on_subset(agents: Agents, number: int, rng: np.random.Generator) -> Agents:
+def on_subset(agents: CostAgents, number: int, rng: np.random.Generator) -> CostAgents:
     """Return at most so many of the agents, for simulations."""
     if agents.n_agents <= number:
         return agents

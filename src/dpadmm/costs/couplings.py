@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpadmm.checks import safe_repr
-from dpadmm.costs.agents import Agents, numbers
+from dpadmm.costs.agents import CostAgents, numbers
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.privacy.certificates.sharing import SingularValues
@@ -154,7 +154,7 @@ class Maps:
     sizes: SingularValues = field(default_factory=SingularValues)
 
     @classmethod
-    def of(cls, agents: Agents, given: ArrayLike | None) -> "Maps":
+    def of(cls, agents: CostAgents, given: ArrayLike | None) -> "Maps":
         """Check shapes and ranks; a rank that rounding decides is refused, for the run and the proof must agree."""
         if given is None:
             return cls(None, agents.dimension)

@@ -1,4 +1,4 @@
-"""Agents whose costs are code: a family of functions with private parameters, a black box, a CVXPY expression.
+"""CostAgents whose costs are code: a family of functions with private parameters, a black box, a CVXPY expression.
 
 Of a family curvature, and how far neighbours' gradients are apart, are declared; `refute` tries to find public
 parameters for which they are false. It reads no private number, and it never proves.
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from dpadmm import checks
 from dpadmm.checks import safe_repr
-from dpadmm.costs.agents import Agents, accelerated
+from dpadmm.costs.agents import CostAgents, accelerated
 from dpadmm.costs.protection import Gap, Protect, Whole
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
@@ -24,7 +24,7 @@ _SLACK = 1e-5  # finite differences are not exact
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Family(Agents):
+class CostFamily(CostAgents):
     """Costs `value(x, theta_i)` with private parameters in a public domain.
 
     Parameters
@@ -105,30 +105,30 @@ class Family(Agents):
             ]
         )
 
-    def take(self, agents: Any) -> "Family":
+    def take(self, agents: Any) -> "CostFamily":
         """Return these agents only."""
         return self._with(self.theta[agents])
 
-    def drawn(self, rng: np.random.Generator, error: float, distance: float) -> "Family":
+    def drawn(self, rng: np.random.Generator, error: float, distance: float) -> "CostFamily":
         """Return agents with other parameters of the domain."""
         low, high = self.domain
         return self._with(self.theta * (1 + error) + 0.1 * (high - low) * rng.uniform(-1, 1, self.theta.shape))
 
-    def stand_in(self, protect: Protect) -> "Family":
+    def stand_in(self, protect: Protect) -> "CostFamily":
         """Return agents with parameters from all of the domain."""
         low, high = self.domain
         return self._with(np.random.default_rng(0).uniform(low, high, self.theta.shape))
 
-    def _with(self, theta: Floats) -> "Family":
+    def _with(self, theta: Floats) -> "CostFamily":
         parts = self.domain, self.curvature, self.dimension, self.reach
-        return Family(self.value_of, self.gradient_of, theta, *parts)
+        return CostFamily(self.value_of, self.gradient_of, theta, *parts)
 
     def private(self) -> dict[str, Floats]:
         """Return the parameters."""
         return {"theta": self.theta}
 
 
-def refute(family: Family, distance: float, evaluations: int = _EVALUATIONS) -> str:
+def refute(family: CostFamily, distance: float, evaluations: int = _EVALUATIONS) -> str:
     """Return what of a family's declared constants is false at a public point; an empty text if nothing was found.
 
     Tried: purity, finite differences, chords of all lengths whose directions climb to the least and the greatest
@@ -209,7 +209,7 @@ def unit(rng: np.random.Generator, d: int) -> Floats:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Prox(Agents):
+class Prox(CostAgents):
     """Black boxes: `solve_i(penalty, target)` returns x that roughly minimises `f_i(x) + (penalty/2)||x - target||^2`.
 
     functions: one callable per agent. dimension: d. value_of: costs (N callables of x), for forecasts alone. Nothing is

@@ -9,13 +9,12 @@ import numpy as np
 from dpadmm.core.loop import Round, run_rounds
 from dpadmm.core.loop import rounds as run_loop
 from dpadmm.core.release import PlannedNoise
-from dpadmm.costs.agents import Agents, Quadratics, on_subset
+from dpadmm.costs.agents import CostAgents, Quadratics, on_subset
 from dpadmm.costs.couplings import Rescaled, Sharing
 from dpadmm.costs.setup import Setup
 from dpadmm.costs.sums import minimise_total
 from dpadmm.errors import SolverError
-from dpadmm.methods.base import Agents as LoopAgents
-from dpadmm.methods.base import Silence
+from dpadmm.methods.base import Agents, Silence
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import Target
@@ -30,7 +29,7 @@ _LONG, _FREE = 400, 100  # rounds without noise, for the optimum, and where noth
 
 
 @dataclass(frozen=True, kw_only=True)
-class Forecast:
+class CostForecast:
     """Gaps to the optimum that runs on a public guess of the agents reach, relative to the optimum's value.
 
     private: this run. nothing: what is broadcast comes from a guess that is off by `guess_error`, and nothing is
@@ -94,10 +93,10 @@ class Optimum:
     shared: float
 
 
-class Simulation:
+class CostSimulation:
     """Runs of a set-up on public agents: at most `_AGENTS` of them, who stand for all."""
 
-    def __init__(self, setup: Setup, guess: Agents, error: float) -> None:
+    def __init__(self, setup: Setup, guess: CostAgents, error: float) -> None:
         rng = np.random.default_rng(_SEED)
         self.setup, self.error = setup, error
         distance = getattr(setup.protect, "distance", 0.0)
@@ -147,7 +146,7 @@ class Simulation:
         method: Any = self.small.method(rounds, given)
         z, found = method.estimate(heard[-1].state, heard[-1].inbox), []
         for place, truth in enumerate(self.truths):
-            agents = LoopAgents.of(self.small.problem(truth), self.small.network, self.small.tolerance, 1)
+            agents = Agents.of(self.small.problem(truth), self.small.network, self.small.tolerance, 1)
             state: Any = method.start(agents, 1)[0]
             if isinstance(self.setup.coupling, Sharing):
                 for k in range(1, rounds + 1):
@@ -200,7 +199,7 @@ class Simulation:
         value, best = self.objective(place, *result), self.best[place].value
         return np.nan_to_num((value - best) / max(abs(best), 1e-12), nan=np.inf)
 
-    def _optimum(self, small: Setup, agents: Agents) -> "Optimum":
+    def _optimum(self, small: Setup, agents: CostAgents) -> "Optimum":
         """Run without noise for long, and return where it ends."""
         *_, last = self._exact(small, agents, _LONG, {})
         method: Any = small.method(_LONG, {})
@@ -215,12 +214,12 @@ class Simulation:
         value = own + shared + float((public * (small.maps.add_up(x).sum(axis=0) - total)).sum())
         return Optimum(value, public, x, total, shared)
 
-    def _exact(self, small: Setup, agents: Agents, rounds: int, given: Mapping[str, float]) -> Iterator[Round]:
+    def _exact(self, small: Setup, agents: CostAgents, rounds: int, given: Mapping[str, float]) -> Iterator[Round]:
         problem = small.problem(agents)
-        here = LoopAgents.of(problem, small.network, small.tolerance, 1)
+        here = Agents.of(problem, small.network, small.tolerance, 1)
         return run_loop(small.method(rounds, given), here, problem, small.network, Silence(), rounds)
 
-    def _alone(self, agents: Agents) -> Floats:
+    def _alone(self, agents: CostAgents) -> Floats:
         n, p = agents.n_agents, self.small.maps.rows
         weak = np.full(n, 1e-9 * max(agents.curvature[0], 1e-3))
         start = np.zeros((n, agents.dimension, 1))
@@ -232,10 +231,10 @@ def _smaller(release: Any, factor: float) -> GaussianRelease:
 
 
 def forecast(
-    setup: Setup, guess: Agents, target: Target, rounds: int | None, given: Mapping[str, float], error: float
-) -> tuple[int, Mapping[str, float], Forecast]:
+    setup: Setup, guess: CostAgents, target: Target, rounds: int | None, given: Mapping[str, float], error: float
+) -> tuple[int, Mapping[str, float], CostForecast]:
     """Return the rounds and numbers with the least expected gap, and what to expect of them."""
-    simulation = Simulation(setup, guess, error)
+    simulation = CostSimulation(setup, guess, error)
     score, gap, kept = np.inf, np.inf, None
     best: tuple[int, Mapping[str, float]] = rounds or _ROUNDS[0], given
     name, usual = next(iter(setup.names.items()))
@@ -253,7 +252,7 @@ def forecast(
         if len(tries) == len(steps) and chosen is tries[-1][1] and rounds is None:
             tries += [(other, best[1]) for other in _ROUNDS if other != first]
     k, chosen = best
-    made = Forecast(
+    made = CostForecast(
         private=gap,
         nothing=min(simulation.nothing(k, chosen), simulation.nothing(_FREE, {})),
         alone=simulation.alone(),

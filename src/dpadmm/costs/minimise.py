@@ -12,9 +12,9 @@ from dpadmm.checks import safe_repr
 from dpadmm.core.budget import LedgerFile
 from dpadmm.core.spec import ReleaseFacts, RunSpec, TrainingSpec
 from dpadmm.core.train import Problems, run_training
-from dpadmm.costs.agents import Agents
+from dpadmm.costs.agents import CostAgents
 from dpadmm.costs.couplings import Consensus, Coupling, Graph
-from dpadmm.costs.forecast import Forecast, forecast
+from dpadmm.costs.forecast import CostForecast, forecast
 from dpadmm.costs.protection import Person, Protect, Record
 from dpadmm.costs.setup import TRUST, Setup
 from dpadmm.costs.sums import LinearTerms, minimise_total
@@ -58,7 +58,7 @@ class CostPlan:
     setup: Setup = field(repr=False)
     step: RunSpec | LinearTerms = field(repr=False)
     numbers: Mapping[str, float]
-    forecast: Forecast | None
+    forecast: CostForecast | None
 
     @property
     def rounds(self) -> int:
@@ -113,7 +113,7 @@ class Result:
         return self.account.curve.epsilon(self.delta)
 
     @property
-    def forecast(self) -> Forecast | None:
+    def forecast(self) -> CostForecast | None:
         """What was to be expected."""
         return None if self.plan is None else self.plan.forecast
 
@@ -133,7 +133,7 @@ class Result:
 
 
 def plan(
-    agents: Agents | Rows,
+    agents: CostAgents | Rows,
     coupling: Coupling,
     *,
     protect: Protect,
@@ -142,7 +142,7 @@ def plan(
     method: str = "auto",
     rounds: int | None = None,
     trust: str = "sum",
-    guess: Agents | None = None,
+    guess: CostAgents | None = None,
     guess_error: float = _ERROR,
     **numbers: float,
 ) -> CostPlan:
@@ -191,7 +191,7 @@ def _is_stated(setup: Setup, rounds: int | None, given: Mapping[str, float]) -> 
 
 
 def minimise(
-    agents: Agents | Rows,
+    agents: CostAgents | Rows,
     coupling: Coupling,
     *,
     protect: Protect,
@@ -202,7 +202,7 @@ def minimise(
     trust: str = "sum",
     ledger: Any = None,
     seed: int | None = None,
-    guess: Agents | None = None,
+    guess: CostAgents | None = None,
     guess_error: float = _ERROR,
     **numbers: float,
 ) -> Result:
@@ -210,7 +210,7 @@ def minimise(
 
     Parameters
     ----------
-    agents : Allocations, Quadratics, Family, Prox or Rows
+    agents : Allocations, Quadratics, CostFamily, Prox or Rows
         The private costs.
     coupling : Consensus, Graph, Sharing or General
         What ties the agents together, public.
@@ -309,5 +309,5 @@ def _minimise_rows(
     return Result(done.model, empty, None, None, done.account, done.delta, done.is_private_release)
 
 
-def _known(agents: Agents, is_whole: bool) -> tuple[SiloColumns, ...]:
+def _known(agents: CostAgents, is_whole: bool) -> tuple[SiloColumns, ...]:
     return agents.ledger_data()

@@ -9,7 +9,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.checks import nearest, safe_repr
 from dpadmm.core.spec import FinalModel, RunSpec
-from dpadmm.costs.agents import Agents, Allocations, Quadratics, numbers
+from dpadmm.costs.agents import Allocations, CostAgents, Quadratics, numbers
 from dpadmm.costs.couplings import Consensus, Coupling, General, Graph, Maps, Sharing
 from dpadmm.costs.families import Prox
 from dpadmm.costs.protection import Amount, Gap, Linear, Protect, Whole
@@ -43,7 +43,7 @@ class Setup:
     names: of the method's numbers, with what stands for them where nothing can be simulated.
     """
 
-    agents: Agents
+    agents: CostAgents
     coupling: Coupling
     protect: Whole | Gap | Linear | Amount
     trust: str
@@ -66,11 +66,13 @@ class Setup:
         )
 
     @classmethod
-    def of(cls, agents: Agents, coupling: Coupling, protect: Protect, trust: str) -> "Setup":
+    def of(cls, agents: CostAgents, coupling: Coupling, protect: Protect, trust: str) -> "Setup":
         """Check that the parts fit, and that something is proved for them."""
         checks.one_of("trust", trust, TRUST)
-        if not isinstance(agents, Agents):
-            raise InputError(f"agents must be Allocations, Quadratics, Family, Prox or Rows, got {safe_repr(agents)}.")
+        if not isinstance(agents, CostAgents):
+            raise InputError(
+                f"agents must be Allocations, Quadratics, CostFamily, Prox or Rows, got {safe_repr(agents)}."
+            )
         if agents.n_agents < 2:
             raise InputError(f"Own costs need at least 2 agents, got {agents.n_agents}.")
         if not isinstance(protect, Whole | Gap | Linear | Amount):
@@ -102,7 +104,7 @@ class Setup:
         costs = CoupledCosts(self.agents, self.maps, self.sent)
         return PublicFunctions(costs.sizes, costs.dimension, costs.constants, declared=self.agents.declared)
 
-    def problem(self, agents: Agents | None = None) -> Problem:
+    def problem(self, agents: CostAgents | None = None) -> Problem:
         """Return the problem of these agents; the public side without any."""
         if agents is None:
             return Problem(self.functions(), np.ones(self.agents.n_agents), self.g)
@@ -144,7 +146,7 @@ def _has_maps(coupling: Coupling) -> bool:
     return getattr(coupling, "maps", None) is not None or getattr(coupling, "metric", None) is not None
 
 
-def _coupled(cls: type[Setup], agents: Agents, coupling: Coupling, protect: Any, trust: str) -> Setup:
+def _coupled(cls: type[Setup], agents: CostAgents, coupling: Coupling, protect: Any, trust: str) -> Setup:
     """Return the set-up of a coupling: its maps, its g, and numbers that need no simulation."""
     d, (low, high) = agents.dimension, agents.curvature
     bend = np.sqrt(low * high) if low > 0 and np.isfinite(high) else max(low, 1.0)
@@ -193,7 +195,7 @@ def _coupled(cls: type[Setup], agents: Agents, coupling: Coupling, protect: Any,
 Certify = Callable[[Setting], tuple[Certificate, ...]]
 
 
-def _sharing(agents: Agents, protect: Protect, maps: Maps, rho: float) -> Certify:
+def _sharing(agents: CostAgents, protect: Protect, maps: Maps, rho: float) -> Certify:
     def certify(setting: Setting) -> tuple[Certificate, ...]:
         match protect:
             case Whole(region=region):
@@ -218,7 +220,7 @@ def _sharing(agents: Agents, protect: Protect, maps: Maps, rho: float) -> Certif
     return certify
 
 
-def _constraint(agents: Agents, protect: Protect, maps: Maps, b: Floats, given: Mapping[str, float]) -> Certify:
+def _constraint(agents: CostAgents, protect: Protect, maps: Maps, b: Floats, given: Mapping[str, float]) -> Certify:
     sent = 1.0 if b.ndim == 2 else float(np.linalg.norm(b, ord=2, axis=(1, 2)).max())
 
     def certify(setting: Setting) -> tuple[Certificate, ...]:

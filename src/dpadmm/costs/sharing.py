@@ -13,8 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.costs.agents import Agents as CostAgents
-from dpadmm.costs.agents import check_solved
+from dpadmm.costs.agents import CostAgents, check_solved
 from dpadmm.costs.couplings import Maps
 from dpadmm.costs.protection import Region
 from dpadmm.errors import InputError

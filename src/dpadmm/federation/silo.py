@@ -222,7 +222,8 @@ class Silo:
         asked, records = messages.mark(split(envelope)[1]), self._records()
         confirmed = self.ledger.confirm([records.table])  # other data are refused, even for an answered round
         if (kept := self.store.find(request, asked)) is not None:
-            return kept
+            with self.store.transaction():  # moves the anchor, if a crash left it behind this very answer
+                return kept
         records.check_number(terms.agreement, agent)
         with self.store.transaction() if terms.is_masked else nullcontext():  # a roster of mask keys is taken for good
             due = self._due(terms, agent, request)

@@ -7,6 +7,7 @@ reproducible: every number is a pure function of its name.
 import hashlib
 import math
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -310,7 +311,7 @@ Uint64s: TypeAlias = NDArray[np.uint64]
 Keys: TypeAlias = tuple[Uint64s, Uint64s]
 
 _CHUNK = 2**16  # numbers of scratch at a time for spherical noise
-_FEW, _MOST_SMALL_DRAWS, _SMALL_DRAWS = 2000, 10_000, count()  # draws of few numbers that go by NumPy
+_FEW, _MOST_SMALL_DRAWS, _SMALL_DRAWS = 2000, 2000, count()  # draws of few numbers that go by NumPy
 
 
 @dataclass(frozen=True)
@@ -380,8 +381,8 @@ def _as_uint64s(indices: NDArray[np.int64]) -> Uint64s:
 
 
 def _kernels(numbers: int) -> ModuleType:
-    """Return compiled code for many numbers or many draws; it is slow to load, and gives the same bits."""
-    if numbers <= _FEW and next(_SMALL_DRAWS) < _MOST_SMALL_DRAWS:
+    """Return compiled code for many numbers or many draws, or where Numba is loaded anyway; the bits are the same."""
+    if numbers <= _FEW and next(_SMALL_DRAWS) < _MOST_SMALL_DRAWS and "numba" not in sys.modules:
         return counters
     from dpadmm.noise import kernels
 

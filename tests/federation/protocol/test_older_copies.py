@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.contracts.in_memory import Crashed
+from tests.federation.protocol.durable_steps import DurableSteps
 
 from dpadmm.errors import LedgerError
 from dpadmm.federation import messages, sqlite_file
@@ -121,6 +123,21 @@ def test_a_file_put_back_at_any_point_never_leads_to_a_second_draw(setups, world
         silo.close()
     assert len(draws) == before
     assert refused > len(taken) // 2
+
+
+def test_an_answer_that_leaves_after_a_crash_has_moved_the_anchor(setups, world, tmp_path):
+    """The process ended between the commit and the anchor; an older file must not fit what has left since."""
+    file = world.first.ledger.path
+    world.first.answer(world.invite())
+    older = file.read_bytes()
+    with DurableSteps(("", 2, "before")).watched(), pytest.raises(Crashed):
+        world.first.answer(world.ask(1))
+    world = setups.reopened(world)
+    assert isinstance(world.reply("s0", world.ask(1)), Answer)
+    setups.closed(world)
+    file.write_bytes(older)
+    with pytest.raises(LedgerError, match="older copy"):
+        setups.alone(file.parent)
 
 
 # --- a whole directory -----------------------------------------------------------------------------------------------

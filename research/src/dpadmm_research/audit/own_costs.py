@@ -1,4 +1,4 @@
-"""Agents with costs of their own as something to attack: a shared resource, a consensus, a graph (C16 to C19).
+"""CostAgents with costs of their own as something to attack: a shared resource, a consensus, a graph (C16 to C19).
 
 Methods, certificates and projections are those of `dpadmm.minimise`. Every pair reaches its bound: an amount that goes
 into one period, quadratics of one curvature, agents that pull beyond their region in opposite directions.
@@ -9,7 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.costs import Agents, Allocations, Amount, Consensus, Gap, Graph, Limits, Linear, Quadratics, Sharing, Whole
+from dpadmm.costs import (
+    Allocations,
+    Amount,
+    Consensus,
+    CostAgents,
+    Gap,
+    Graph,
+    Limits,
+    Linear,
+    Quadratics,
+    Sharing,
+    Whole,
+)
 from dpadmm.costs.setup import Setup
 from dpadmm.networks import path
 from dpadmm.privacy.protection import View
@@ -47,7 +59,7 @@ def _subject(
     pair: str, make: Any, coupling: Any, protect: Any, trust: str = "sum", colluders: int = 0
 ) -> MethodSubject:
     n = SILOS if trust == "masks" else _AGENTS
-    agents: list[Agents] = [make(n, side) for side in (0.0, 1.0)]
+    agents: list[CostAgents] = [make(n, side) for side in (0.0, 1.0)]
     setup = Setup.of(agents[0], coupling, protect, trust)
     views: dict[View, Attack] = {
         View.PUBLIC: LikelihoodRatio(Wire.BROADCASTS),
