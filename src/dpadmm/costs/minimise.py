@@ -92,7 +92,7 @@ class Result:
 
     public: the model (consensus, graph), z (general) or the price of the resource (sharing), the mean of the last
     rounds. sums: the noisy sums of all rounds, (K, p), from which everything public is computed. kept: (N, d), row i
-    for agent i alone; it is not released. With simulated noise nothing is a private release.
+    for agent i alone; it is not released. hides: what is protected. With simulated noise nothing is a private release.
     """
 
     public: Floats
@@ -102,6 +102,7 @@ class Result:
     account: Account = field(repr=False)
     delta: float
     is_private_release: bool
+    hides: str
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what belongs to the agents: a copy on disk is for whoever may see what is public."""
@@ -126,7 +127,7 @@ class Result:
     def statement(self) -> str:
         """What is certified, for whom, against whom, and on which assumptions."""
         hidden, text = self.account.protection, "; ".join(self.account.assumptions)
-        figure = f"epsilon {self.epsilon:.4g} at delta {self.delta:g} for {hidden} against {hidden.observer}"
+        figure = f"epsilon {self.epsilon:.4g} at delta {self.delta:g} for {self.hides} against {hidden.observer}"
         origin = "" if self.is_private_release else "NOT a private release: simulated noise. It would cost "
         kept = "" if self.kept is None else _KEPT
         return f"{origin}{self.account.standing}: {figure}, if {text}.{kept}"
@@ -168,7 +169,7 @@ def plan(
     setup.method(rounds or 1, given)  # refuses unknown numbers
     if guess is not None and (type(guess) is not type(agents) or guess.dimension != agents.dimension):
         raise InputError(f"guess must be public agents of the same kind and dimension, got {safe_repr(guess)}.")
-    stand_in = guess if guess is not None else agents.stand_in()
+    stand_in = guess if guess is not None else agents.stand_in(protect)
     chosen: Mapping[str, float] = {**setup.names, **given}
     count, made = checks.count("rounds", _USUAL_ROUNDS if rounds is None else rounds), None
     if stand_in is not None and not _is_stated(setup, rounds, given):
@@ -267,6 +268,7 @@ def minimise(
         "account": outcome.plan.account(),
         "delta": delta,
         "is_private_release": outcome.is_private_release,
+        "hides": protect.words,
     }
     if not isinstance(made.step, RunSpec):
         total: Floats = outcome.released[LinearTerms.name]
@@ -306,7 +308,7 @@ def _minimise_rows(
         **given,
     )
     empty = np.zeros((0, len(done.model)))
-    return Result(done.model, empty, None, None, done.account, done.delta, done.is_private_release)
+    return Result(done.model, empty, None, None, done.account, done.delta, done.is_private_release, protect.words)
 
 
 def _known(agents: CostAgents, is_whole: bool) -> tuple[SiloColumns, ...]:
