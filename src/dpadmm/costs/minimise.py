@@ -172,7 +172,7 @@ def plan(
         raise InputError(f"guess must be public agents of the same kind and dimension, got {safe_repr(guess)}.")
     stand_in = None  # under a general constraint no x of the agents alone is what a run is judged by
     if not isinstance(coupling, General):
-        stand_in = guess if guess is not None else agents.stand_in()
+        stand_in = guess if guess is not None else agents.stand_in(protect)
     chosen: Mapping[str, float] = {**setup.names, **given}
     count, made = checks.count("rounds", _USUAL_ROUNDS if rounds is None else rounds), None
     if stand_in is not None and not _is_stated(setup, rounds, given):

@@ -120,7 +120,10 @@ class _Distance:
 
 @dataclass(frozen=True)
 class Gap(_Distance):
-    """One agent's cost: its gradient moves by at most `distance` everywhere."""
+    """One agent's cost: its gradient moves by at most `distance` everywhere.
+
+    It is the cost as it is run: after a curvature outside its bounds was projected into them.
+    """
 
     @property
     def words(self) -> str:
