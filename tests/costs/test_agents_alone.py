@@ -1,5 +1,7 @@
 """What an agent answers depends on its own numbers alone, and what is chosen before a run on none that is private."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -123,3 +125,30 @@ def test_curvature_that_is_protected_is_never_read_off_it():
     )  # fmt: skip
     assert inside.numbers == outside.numbers
     assert inside.spec.noise_plan().releases == outside.spec.noise_plan().releases
+
+
+def test_a_region_of_ones_own_is_taken_as_declared():
+    class Anything:
+        """Its diameter is a number that nothing here computes."""
+
+        def project(self, values):
+            return np.clip(values, -1, 1)
+
+        def diameter(self, dimension):
+            return 2 * dimension**0.5
+
+    agents = Quadratics(np.eye(D), SLOPES, (1.0, 1.0))
+    asked = {"epsilon": 1.0, "delta": 1e-6, "rounds": 2, "gamma": 1.0}
+    done = dpadmm.minimise(agents, Consensus(), protect=Whole(Anything()), **asked)
+    assert done.statement.startswith("certified if your declared constants hold (region Anything): ")
+    assert dpadmm.minimise(agents, Consensus(), protect=Whole(Ball(1.0)), **asked).account.declared == ()
+
+
+def test_private_agents_are_no_guess_and_are_not_stored_with_a_plan():
+    agents = Allocations(np.ones(N), 0.0, [1.0] * D)
+    asked = {"protect": Amount(1.0), "epsilon": 1.0, "delta": 1e-6}
+    g = Sharing(Quadratic(0.002 * np.eye(D), np.zeros(D)))
+    with pytest.raises(InputError, match="private ones"):
+        dpadmm.minimise(agents, g, guess=agents, **asked)
+    with pytest.raises(InputError, match="holds the agents"):
+        pickle.dumps(plan(agents, g, rounds=2, rho=1.0, **asked))

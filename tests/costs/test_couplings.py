@@ -185,7 +185,15 @@ def test_a_hundred_agents_with_known_preferences_are_shown_not_to_spend(rng):
     p, q = spd(rng, 0.5, 3.0), np.ones((20, D))
     agents = Quadratics(p, q, (0.5, 3.0))
     with pytest.raises(InputError, match="Do not spend"):
-        dpadmm.minimise(agents, Consensus(), protect=Gap(5.0), epsilon=1.0, delta=1e-6, guess=agents, guess_error=0.05)
+        dpadmm.minimise(
+            agents,
+            Consensus(),
+            protect=Gap(5.0),
+            epsilon=1.0,
+            delta=1e-6,
+            guess=agents.take(np.arange(20)),
+            guess_error=0.05,
+        )
 
 
 def test_five_generators_are_shown_not_to_spend():

@@ -60,6 +60,10 @@ class CostPlan:
     numbers: Mapping[str, float]
     forecast: CostForecast | None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Refuse copies on disk: the agents that it was made for would be among them."""
+        raise InputError("A plan is not stored: it holds the agents. Store its rounds and numbers.")
+
     @property
     def rounds(self) -> int:
         """How many rounds it has."""
@@ -256,6 +260,8 @@ def minimise(
         checks.one_of("trust", trust, TRUST)
         given = {"epsilon": epsilon, "delta": delta, "rounds": rounds, "ledger": ledger, "seed": seed, **numbers}
         return _minimise_rows(agents, coupling, protect, trust, method, given)
+    if guess is agents:
+        raise InputError("guess must be public agents; these are the private ones. Nothing was spent.")
     made = plan(
         agents, coupling, protect=protect, epsilon=epsilon, delta=delta, method=method, rounds=rounds, trust=trust,
         guess=guess, guess_error=guess_error, **numbers,
