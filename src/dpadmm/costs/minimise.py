@@ -277,7 +277,7 @@ def minimise(
         "account": outcome.plan.account(),
         "delta": delta,
         "is_private_release": outcome.is_private_release,
-        "hides": protect.words,
+        "hides": protect.description,
     }
     if not isinstance(made.step, RunSpec):
         total: Floats = outcome.released[LinearTerms.name]
@@ -317,7 +317,7 @@ def _minimise_rows(
         **given,
     )
     empty = np.zeros((0, len(done.model)))
-    return Result(done.model, empty, None, None, done.account, done.delta, done.is_private_release, protect.words)
+    return Result(done.model, empty, None, None, done.account, done.delta, done.is_private_release, protect.description)
 
 
 def _known(agents: CostAgents, is_whole: bool) -> tuple[SiloColumns, ...]:

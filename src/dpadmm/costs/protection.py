@@ -83,7 +83,7 @@ class Record:
     """One record of one agent, for `Rows`."""
 
     unit = Unit.RECORD
-    words = "one record"
+    description = "one record"
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Person:
     """One person with all rows, for `Rows` with persons."""
 
     unit = Unit.PERSON
-    words = "one person with all rows"
+    description = "one person with all rows"
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Whole:
 
     region: Region
     unit = Unit.USER
-    words = "anything about one agent"
+    description = "anything about one agent"
 
     def __post_init__(self) -> None:
         """Refuse numbers in the place of sets: the diameter is computed from the set that is projected on."""
@@ -126,7 +126,7 @@ class Gap(_Distance):
     """
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What is hidden."""
         return f"one agent's cost, its gradient moved by up to {self.distance:g}"
 
@@ -136,7 +136,7 @@ class Linear(_Distance):
     """The linear term of one agent's quadratic moves by at most `distance`; its curvature is not protected."""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What is hidden."""
         return f"one agent's linear term, moved by up to {self.distance:g}"
 
@@ -146,7 +146,7 @@ class Amount(_Distance):
     """One agent's amount moves by at most `distance`; its limits and costs are not protected."""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What is hidden."""
         return f"one agent's amount, moved by up to {self.distance:g}"
 
