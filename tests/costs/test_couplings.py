@@ -266,3 +266,11 @@ def test_refused_before_anything_is_spent(agents, says, change):
     asked = {"coupling": Consensus(), "protect": Gap(1.0), **ASKED, **change}
     with pytest.raises(InputError, match=says):
         plan(agents, **asked)
+
+
+def test_what_is_no_network_and_what_is_no_pair_of_curvatures_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match=r"network must be a network of dpadmm\.networks"):
+        Graph("ring")  # type: ignore[arg-type]
+    for curvature in (1.0, (2.0, 1.0), (-1.0, 1.0)):
+        with pytest.raises(InputError, match="curvature must"):
+            Quadratics(np.eye(1), np.ones((3, 1)), curvature)  # type: ignore[arg-type]
