@@ -526,37 +526,39 @@ def _beside_own_choice(asked: Trial, form: RowForm) -> str:
 
 def _reasons(chosen: Candidate, rivals: Sequence[Trial], n_tried: int, share: float) -> list[str]:
     """Return why this method and these numbers. rivals: the best of each method. share: of m^2, for a profile."""
-    task, said = chosen.task, []
+    task, lines = chosen.task, []
     if len(rivals) > 1:
         lost = ", ".join(f"{one.candidate.method.about.name} {one.lost:.2f}" for one in rivals)
-        said.append(f"share of the learnable signal lost to noise in simulations: {lost}; near ties go to the first")
+        lines.append(f"share of the learnable signal lost to noise in simulations: {lost}; near ties go to the first")
     takes_ridge = chosen.method is NoisyGradients and task.regulariser is None
     time = 1 / chosen.mu if takes_ridge else chosen.step * chosen.rounds
     moved = f"{unit_noise(task, chosen.method, chosen.rounds) * time * task.row_norm:.2g}"
     ridge = f"the weight of one {task.protection.counted.removesuffix('s')} among all"
     if takes_ridge:
         ridge = "it takes the place of stopping early"
-        said.append(
+        lines.append(
             f"the ridge is chosen so that noise shifts the score of a record by about {moved}: a larger ridge would "
             "learn less, a smaller one would let in more noise"
         )
     else:
-        said.append(
+        lines.append(
             f"rounds and step sizes are chosen so that noise shifts the score of a record by about {moved}: a shorter "
             "run would learn less, a longer one would collect more noise"
         )
-    said.append(f"ridge {chosen.mu:.3g}: " + ("as given" if task.regulariser is not None else ridge))
+    lines.append(f"ridge {chosen.mu:.3g}: " + ("as given" if task.regulariser is not None else ridge))
     if share:
-        said.append(f"a share of {share:.2g} of the squared budget pays for a column profile, to centre and scale rows")
+        lines.append(
+            f"a share of {share:.2g} of the squared budget pays for a column profile, to centre and scale rows"
+        )
     elif task.table is not None and task.profile.is_wanted and task.profile.earlier_run is None:
-        said.append("no column profile: its noise would hide too much to be worth the cost")
+        lines.append("no column profile: its noise would hide too much to be worth the cost")
     if isinstance(task.loss, Logistic | Softmax) and task.loss.cap < 1:
         cap = f"{task.loss.cap:g} instead of 1"
-        said.append(f"the pull of badly misclassified records is capped at {cap}, so that less noise is needed")
-    said.append(
+        lines.append(f"the pull of badly misclassified records is capped at {cap}, so that less noise is needed")
+    lines.append(
         f"chosen among {plural(n_tried, 'candidate')} by simulation on synthetic data; no private record was used"
     )
-    return said
+    return lines
 
 
 def _warnings(chosen: Candidate, is_hopeless: bool, expected: Forecast) -> list[str]:

@@ -148,7 +148,7 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
 
     Parameters
     ----------
-    spending: what the ledger says now; left out, what it said when the model was trained.
+    spending: of the ledger now; left out, as it was when the model was trained.
     place: the model's file, as the commands on the page name it; None if there is none.
     """
     facts = page_facts(model, model.spending if spending is None else spending, place)
