@@ -10,6 +10,7 @@ from dpadmm.costs import Allocations, Amount, Ball, Consensus, CostFamily, Gap, 
 from dpadmm.costs.couplings import Maps
 from dpadmm.costs.sharing import CostSolver, CoupledCosts
 from dpadmm.errors import InputError, SolverError
+from dpadmm.methods.base import Agents, Silence
 from dpadmm.problems.regularisers import Quadratic
 
 N, D = 40, 4
@@ -164,3 +165,33 @@ def test_allocations_are_the_same_together_and_alone():
     for i in range(N):
         alone = agents.take([i]).solve(None, pull[:1], target[i : i + 1], target[i : i + 1], 0.3)
         assert np.array_equal(alone[0], together[i])
+
+
+def test_noise_for_amounts_uses_public_limits_and_the_size_of_maps():
+    g, asked = Quadratic(np.eye(D), np.zeros(D)), {"epsilon": 1.0, "delta": 1e-6, "rounds": 1, "rho": 1.0}
+
+    def bound(upper, maps=None):
+        agents = Allocations(np.ones(N), 0.0, upper, periods=D)
+        made = plan(agents, Sharing(g, maps=maps), protect=Amount(4.0), **asked)
+        return made.setup.certificates(1, {"rho": 1.0})[0].bound
+
+    assert bound(1.0) == pytest.approx(2.0, rel=1e-4)
+    assert bound(np.ones((N, D))) == pytest.approx(4.0, rel=1e-4)  # limits of single agents are not read
+    assert bound(1.0, 3 * np.eye(D)) == pytest.approx(6.0, rel=1e-4)
+
+
+def test_agents_who_trust_nobody_keep_what_they_have_sent():
+    """With the noise-free c_i the state would be hidden, and the bound of the first round too small (C16)."""
+
+    class One(Silence):
+        def perturb(self, kind, k, agents, values):
+            return values + 1.0
+
+    agents = Quadratics(np.eye(D), SLOPES, (1.0, 1.0))
+    g = Sharing(Quadratic(np.eye(D), np.zeros(D)))
+    setup = plan(agents, g, protect=Gap(1.0), trust="nobody", epsilon=1.0, delta=1e-6, rounds=1, rho=1.0).setup
+    method, here = setup.method(1, {"rho": 1.0}), Agents.of(setup.problem(agents), None, setup.tolerance, 1)
+    state, inbox = method.start(here, 1)
+    state, sent = method.local_step(1, here, state, inbox, One())
+    assert np.array_equal(state.own, sent)
+    assert sent == pytest.approx(state.x + 1.0)
