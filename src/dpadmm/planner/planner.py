@@ -24,6 +24,8 @@ from dpadmm.planner.candidates import (
     Candidate,
     RowForm,
     candidate_at,
+    directions,
+    expected_intervals,
     form_of,
     interval_budget,
     losses_for,
@@ -212,7 +214,16 @@ class Plan:
         if self.curvature is None:
             return ""
         cost = f"epsilon {self.curvature.target.epsilon:.3g}"
-        return f"for the coefficients, from the curvature of the loss, released last for {cost}"
+        return (
+            f"from the curvature of the loss, released last for {cost}; about {self.expected_intervals:.3g} of "
+            f"{directions(self.task)} coefficients are expected to have one, fewer where columns say much the same "
+            "or, unless a profile was released before, categories are rare"
+        )
+
+    @property
+    def expected_intervals(self) -> float:
+        """How many coefficients are expected to have intervals, from public facts and a profile released before."""
+        return 0.0 if self.curvature is None else expected_intervals(self.task, self.curvature.target)
 
     def __str__(self) -> str:
         """As `describe`."""
@@ -236,6 +247,7 @@ class Plan:
             "clip_radius": self.clip_radius,
             "profile_epsilon": None if self.profile is None else self.profile.target.epsilon,
             "curvature_epsilon": None if self.curvature is None else self.curvature.target.epsilon,
+            **({} if self.curvature is None else {"expected_intervals": self.expected_intervals}),
             "tolerance": self.run.setting.tolerance,
             "noise_std": self.noise_std.tolist(),
             "share_std": None if shares is None else (self.noise_std / math.sqrt(shares.honest)).tolist(),
