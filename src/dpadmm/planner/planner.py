@@ -214,15 +214,17 @@ class Plan:
         if self.curvature is None:
             return ""
         cost = f"epsilon {self.curvature.target.epsilon:.3g}"
+        table = self.task.table
+        rare = "" if table is None or table.shares or not table.categories else " and no category is rare"
         return (
-            f"from the curvature of the loss, released last for {cost}; about {self.expected_intervals:.3g} of "
-            f"{directions(self.task)} coefficients are expected to have one, fewer where columns say much the same "
-            "or, unless a profile was released before, categories are rare"
+            f"from the curvature of the loss, released last for {cost}; expected for about "
+            f"{self.expected_intervals:.3g} of {directions(self.task)} coefficients if columns are unrelated (related "
+            f"ones need two to five times the records){rare}"
         )
 
     @property
     def expected_intervals(self) -> float:
-        """How many coefficients are expected to have intervals, from public facts and a profile released before."""
+        """How many coefficients are expected to have intervals, if columns are unrelated; see `expected_intervals`."""
         return 0.0 if self.curvature is None else expected_intervals(self.task, self.curvature.target)
 
     def __str__(self) -> str:
