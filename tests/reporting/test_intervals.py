@@ -482,6 +482,7 @@ class TestNone:
         dark = np.eye(len(matrix)) - np.outer(direction, direction)
         partial = replace(kept, curvature=replace(kept.curvature, matrix=tuple(pack(dark @ matrix @ dark))))
         found = ReleasedModel.load(partial.save(tmp_path / "m.json")).summary()
+        assert found.rows == partial.summary().rows
         assert found.has_intervals
         rows = {row.name: row for row in found.rows}
         assert rows["town=C"].low is None
