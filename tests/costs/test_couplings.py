@@ -23,7 +23,7 @@ from dpadmm.costs import (
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents, Silence
 from dpadmm.networks.graph import path, ring
-from dpadmm.privacy.protection import View
+from dpadmm.privacy.protection import Unit, View
 from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic
 
 D, N = 4, 12
@@ -78,6 +78,9 @@ def test_general_constraints_without_noise_are_kept(rng, agents):
         right[own], right[row] = -agents.q[i], c[i]
     kkt[N * D : N * D + 3, N * D : N * D + 3] = 0.2 * np.eye(3)
     assert done.public == pytest.approx(np.linalg.solve(kkt, right)[N * D : N * D + 3], abs=1e-3)
+    planned = plan(agents, General(a, b, c), protect=Gap(1.0), epsilon=1.0, delta=1e-6, guess=agents)
+    assert (planned.forecast, planned.rounds) == (None, 20)
+    assert str(planned).endswith("no forecast")
     for trust in ("sum", "masks"):
         real = dpadmm.minimise(agents, General(a, b, c), protect=Whole(Ball(1.0)), trust=trust, **ASKED)
         assert real.sums.shape == (6, 3)
@@ -144,6 +147,21 @@ def test_releases_cost_the_budget(agents, protect, trust):
     assert done.sums.shape == (6, D)
 
 
+def test_under_masks_the_hidden_parts_are_counted(agents):
+    """A share of the noise hides little of the part that is kept, so the bound of the first round does not do."""
+    sharing = Sharing(Quadratic(np.eye(D), np.zeros(D)))
+    found = {
+        trust: [
+            each.bound
+            for each in plan(agents, sharing, protect=Gap(1.0), trust=trust, **ASKED).setup.certificates(6, {})
+        ]
+        for trust in ("sum", "masks", "nobody")
+    }
+    assert found["masks"] == found["sum"]
+    assert found["sum"][0] < found["sum"][-1]
+    assert found["nobody"] == [found["sum"][0]] * 6
+
+
 def test_one_sum_of_linear_terms_beats_rounds_and_is_chosen(rng):
     p, q = spd(rng, 0.5, 3.0), rng.standard_normal((400, D)) * 0.2 + 1.0
     agents, guess = Quadratics(p, q, (0.5, 3.0)), Quadratics(p, np.ones((400, D)), (0.5, 3.0))
@@ -167,7 +185,15 @@ def test_a_hundred_agents_with_known_preferences_are_shown_not_to_spend(rng):
     p, q = spd(rng, 0.5, 3.0), np.ones((20, D))
     agents = Quadratics(p, q, (0.5, 3.0))
     with pytest.raises(InputError, match="Do not spend"):
-        dpadmm.minimise(agents, Consensus(), protect=Gap(5.0), epsilon=1.0, delta=1e-6, guess=agents, guess_error=0.05)
+        dpadmm.minimise(
+            agents,
+            Consensus(),
+            protect=Gap(5.0),
+            epsilon=1.0,
+            delta=1e-6,
+            guess=agents.take(np.arange(20)),
+            guess_error=0.05,
+        )
 
 
 def test_five_generators_are_shown_not_to_spend():
@@ -213,6 +239,9 @@ def test_rows_run_the_methods_for_records(rng):
         plan(rows, Consensus(), protect=Record(), **asked)
     with pytest.raises(InputError, match="person"):
         dpadmm.minimise(rows, Consensus(), protect=Person(), **asked)
+    owned = Rows([(x[part::2], np.sign(x[part::2, 0]), 200 * part + np.arange(200) // 4) for part in (0, 1)], mu=0.01)
+    persons = dpadmm.minimise(owned, Consensus(), protect=Person(), trust="sum", method="noisy-gradients", **asked)
+    assert persons.account.protection.unit is Unit.PERSON
 
 
 @pytest.mark.parametrize(

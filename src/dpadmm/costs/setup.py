@@ -28,7 +28,7 @@ from dpadmm.privacy.certificates.sharing import (
 )
 from dpadmm.privacy.protection import Certificate, Protection, View
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.problem import Problem, PublicFunctions
+from dpadmm.problems.problem import Problem, PublicFunctions, is_own
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
 
 _TOLERANCE = 1e-6  # of what is protected: what solvers leave costs as little
@@ -102,7 +102,11 @@ class Setup:
     def functions(self) -> PublicFunctions:
         """Return what is public of the agents."""
         costs = CoupledCosts(self.agents, self.maps, self.sent)
-        return PublicFunctions(costs.sizes, costs.dimension, costs.constants, declared=self.agents.declared)
+        region = getattr(self.protect, "region", None)
+        declared = (f"region {type(region).__name__}",) if region is not None and is_own(region) else ()
+        return PublicFunctions(
+            costs.sizes, costs.dimension, costs.constants, declared=(*self.agents.declared, *declared)
+        )
 
     def problem(self, agents: CostAgents | None = None) -> Problem:
         """Return the problem of these agents; the public side without any."""
