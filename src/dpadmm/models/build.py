@@ -81,7 +81,7 @@ def released_model(
     if Curvature.name in outcome.released:
         alone = outcome.cost(Curvature.name, plan.whole.delta)
         curvature = CurvatureFacts.of(outcome.released[Curvature.name], alone)
-        found = estimate(curvature, contrasts(schema.columns, encoding).basis)
+        found = estimate(curvature, contrasts(schema.columns, encoding))
         if found.has_intervals:  # the centre of the intervals, so that a model has one coefficient
             coefficients = found.centre
     pairs = zip(public_names(names, plan.task.protection.unit), plan.task.sizes, strict=True)

@@ -24,6 +24,8 @@ from dpadmm.planner.candidates import (
     Candidate,
     RowForm,
     candidate_at,
+    directions,
+    expected_intervals,
     form_of,
     interval_budget,
     losses_for,
@@ -212,7 +214,18 @@ class Plan:
         if self.curvature is None:
             return ""
         cost = f"epsilon {self.curvature.target.epsilon:.3g}"
-        return f"for the coefficients, from the curvature of the loss, released last for {cost}"
+        table = self.task.table
+        rare = "" if table is None or table.shares or not table.categories else " and no category is rare"
+        return (
+            f"from the curvature of the loss, released last for {cost}; expected for about "
+            f"{self.expected_intervals:.3g} of {directions(self.task)} coefficients if columns are unrelated (related "
+            f"ones need two to five times the records){rare}"
+        )
+
+    @property
+    def expected_intervals(self) -> float:
+        """How many coefficients are expected to have intervals, if columns are unrelated; see `expected_intervals`."""
+        return 0.0 if self.curvature is None else expected_intervals(self.task, self.curvature.target)
 
     def __str__(self) -> str:
         """As `describe`."""
@@ -236,6 +249,7 @@ class Plan:
             "clip_radius": self.clip_radius,
             "profile_epsilon": None if self.profile is None else self.profile.target.epsilon,
             "curvature_epsilon": None if self.curvature is None else self.curvature.target.epsilon,
+            **({} if self.curvature is None else {"expected_intervals": self.expected_intervals}),
             "tolerance": self.run.setting.tolerance,
             "noise_std": self.noise_std.tolist(),
             "share_std": None if shares is None else (self.noise_std / math.sqrt(shares.honest)).tolist(),

@@ -338,7 +338,7 @@ class ResolvedSettings:
             network=network_of(training.topology, len(sizes)),
             regulariser=self.penalty,
             row_norm=row_norm,
-            table=None if form is None else TableShape.of(form),
+            table=None if form is None else TableShape.of(form, None if earlier is None else earlier.counts),
             profile=self.profile if earlier is None else self.profile.with_earlier(earlier.counts.run, earlier.m),
             aim=self.aim,
             prevalence=training.prevalence,

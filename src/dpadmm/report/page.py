@@ -324,8 +324,10 @@ def _coefficients(model: ReleasedModel) -> tuple[CoefficientTable | None, Markup
 
         bars = []
         for row, step in zip((row for row in table.rows if row.name != INTERCEPT), steps, strict=True):
+            if row.low is None or row.high is None:
+                continue
             label, times = (row.name, 1.0) if step is None else (f"{row.name} +{format_number(step)}", step)
-            bars.append((label, (row.low or 0.0) * times, row.coef * times, (row.high or 0.0) * times))
+            bars.append((label, row.low * times, row.coef * times, row.high * times))
         picture = forest_plot("Coefficients with 95 % intervals", bars)
     return table, picture, note
 
