@@ -5,9 +5,10 @@
 Every fit draws new records from a population, plans, buys a column profile, descends and buys the curvature with noise
 from its own seed, and tells intervals or declines. Populations are synthetic designs, or the rows of a public table
 drawn with replacement (Adult and ACS, if DPADMM_DATA names their folder). The truth is the optimum of the logistic loss
-in the population: `named` as its rows are encoded, which is what summaries say intervals are for, and `ordinary` for
-rows as they are within the public bounds. Coverage counts all coefficients of the fits that told intervals; standard
-errors are over fits. Seeds from 70,000 on are reserved for this table: nothing is tuned on them.
+in the population: `named` as the fit's own encoding has its rows, which is what summaries say intervals are for, and
+`ordinary` for rows as they are within the public bounds. `fits` is the share of fits that told any interval, `told`
+that of coefficients that got one. Coverage counts all of these; standard errors are over fits. Seeds from 70,000 on are
+reserved for this table: nothing is tuned on them.
 """
 
 import argparse
@@ -55,7 +56,10 @@ LINKS: dict[str, Callable[[Floats], Floats]] = {
 
 @dataclass(frozen=True)
 class Design:
-    """A synthetic population. relation: of the columns. shape: of each. link: of the label; curve: what is omitted."""
+    """A synthetic population. relation: of the columns. shape: of each. link: of the label; curve: what is omitted.
+
+    category: share of the rarest category of one more column, none of these if 0.
+    """
 
     d: int
     relation: str = "equal"
@@ -63,12 +67,14 @@ class Design:
     link: str = "logit"
     curve: float = 0.0
     intercept: float = -0.4
+    category: float = 0.0
 
     @property
     def name(self) -> str:
+        group = f", a category of {100 * self.category:g} %" if self.category else ""
         omitted = ", interaction omitted" if self.curve else ""
         rare = ", few positives" if self.intercept < -1 else ""
-        return f"{self.shape}, {self.relation}, {self.link}{omitted}{rare}"
+        return f"{self.shape}, {self.relation}, {self.link}{omitted}{rare}{group}"
 
     @cached_property
     def mixing(self) -> Floats:
@@ -93,7 +99,8 @@ class Design:
     @property
     def columns(self) -> tuple[Column, ...]:
         bounds = {"normal": (-8, 8), "t3": (-20, 20), "lognormal": (0, 40), "gamma": (0, 25), "binary": (0, 1)}
-        return tuple(Numeric(f"x{j}", *bounds[self.shape]) for j in range(self.d))
+        numbers = tuple(Numeric(f"x{j}", *bounds[self.shape]) for j in range(self.d))
+        return (*numbers, Categorical("group", ("A", "B", "C"))) if self.category else numbers
 
     def draw(self, rng: np.random.Generator, n: int) -> Part:
         normal = rng.standard_normal((n, self.d)) @ self.mixing.T
@@ -115,8 +122,12 @@ class Design:
         score = self.intercept + np.clip(centred, -6, 6) @ self.slopes
         if self.curve:
             score = score + self.curve * (normal[:, 0] * normal[:, 1] + 0.5 * (normal[:, 2] ** 2 - 1))
+        numbers = np.clip(x, low, high)
+        if self.category:
+            group = rng.choice(3, n, p=(0.38 - self.category, 0.62, self.category))
+            score, numbers = score + np.array([0.5, 0.0, -0.6])[group], np.column_stack([numbers, group])
         labels = np.where(rng.random(n) < LINKS[self.link](score), 1.0, -1.0)
-        return np.clip(x, low, high), labels
+        return numbers, labels
 
     def population(self, n: int) -> Iterator[Part]:
         """Yield twenty times as many rows, two millions at least, in parts."""
@@ -246,7 +257,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Found:
-    """Of every fit: whether it told intervals, and which of them covered; lengths against those without privacy."""
+    """Of every fit: how far the curvature stands out, and of every coefficient whether its interval covered.
+
+    named, ordinary: NaN where there is no interval. length: median against those without privacy.
+    """
 
     ratios: Floats
     named: Floats
@@ -271,10 +285,10 @@ def measure(cell: Cell, fits: int, seed: int) -> Found:
             aim=Aim.INFERENCE,
         )
     )
-    none = np.empty(0)
+    none = np.empty((0, 0))
     if made.lacks_intervals:
         return Found(none, none, none, np.nan, planned=False)
-    ratios, named, ordinary, lengths, truths = [], [], [], [], None
+    ratios, named, ordinary, lengths, truth = [], [], [], [], None
     for number in range(fits):
         rng = np.random.default_rng([seed, number])
         numbers, labels = population.draw(rng, cell.n)
@@ -288,45 +302,72 @@ def measure(cell: Cell, fits: int, seed: int) -> Found:
         done = run_plan(made, raw, SimulatedSampler(int(rng.integers(2**62))), progress=False)
         assert done.encoding is not None
         reported = contrasts(schema.columns, done.encoding)
-        found = estimate(CurvatureFacts.of(done.released["curvature"], 0.0), reported.basis)
+        found = estimate(CurvatureFacts.of(done.released["curvature"], 0.0), reported)
         ratios.append(found.ratio)
-        if truths is None:
-            truths = _truths(population, cell.n, done.encoding)
-        if not found.is_determined:
-            continue
+        if truth is None:
+            truth = Truth(population, cell.n, done.encoding)
+        own, as_are, errors = truth.of(done.encoding)
         rows = interval_rows(found, reported, 0.95)
-        for truth, covered in zip(truths[:2], (named, ordinary), strict=True):
-            covered.append([row.low <= value <= row.high for row, value in zip(rows, truth, strict=True)])
-        lengths.append([row.std_err for row in rows])
-    length = float(np.median(np.array(lengths) / truths[2])) if lengths and truths else np.nan
+        for values, covered in ((own, named), (as_are, ordinary)):
+            covered.append(
+                [
+                    np.nan if row.low is None or row.high is None else float(row.low <= value <= row.high)
+                    for row, value in zip(rows, values, strict=True)
+                ]
+            )
+        lengths += [row.std_err / error for row, error in zip(rows, errors, strict=True) if row.std_err is not None]
+    length = float(np.median(lengths)) if lengths else np.nan
     return Found(np.array(ratios), np.array(named), np.array(ordinary), length)
 
 
-def _truths(population: Design | Table, n: int, encoding: RowEncoding) -> tuple[Floats, Floats, Floats]:
-    """Return the coefficients of encoded rows, of rows as they are, and standard errors without privacy."""
-    reported = contrasts(population.columns, encoding)
-    wide = replace(encoding, radius=1e3, **_public(population.columns))  # no row is as long
-    as_are = contrasts(population.columns, wide)
+class Truth:
+    """The coefficients of a population: of rows as a fit's own encoding has them, and of rows as they are.
 
-    def rows(how: RowEncoding) -> Callable[[], Iterator[Part]]:
+    The optimum is found once for the whole population, as the first fit encodes it. For every other fit, what its
+    encoding changes is found in the population's first part and added.
+    """
+
+    def __init__(self, population: Design | Table, n: int, encoding: RowEncoding) -> None:
+        """Find the optimum of the whole population."""
+        self.columns, self.n = population.columns, n
+        self.part = next(population.population(n))
+        wide = replace(encoding, radius=1e3, **_public(population.columns))  # no row is as long
+        self.named = _in_units(encoding, self._optimum(encoding, lambda: population.population(n)))
+        self.ordinary = _in_units(wide, self._optimum(wide, lambda: population.population(n)))
+        self.of_part = _in_units(encoding, self._optimum(encoding, lambda: iter([self.part])))
+
+    def of(self, encoding: RowEncoding) -> tuple[Floats, Floats, Floats]:
+        """Return the coefficients of encoded rows, of rows as they are, and standard errors without privacy."""
+        reported = contrasts(self.columns, encoding)
+        w = self._optimum(encoding, lambda: iter([self.part]))
+        moved = self.named + _in_units(encoding, w) - self.of_part
+        numbers, labels = self.part
+        z = np.asarray(encoding.encode(indicators(self.columns, numbers))) @ reported.basis
+        pull = expit(-labels * (z @ (reported.basis.T @ w)))
+        hessian = (z * (pull * (1 - pull))[:, None]).T @ z * (self.n / len(z))
+        inverse = reported.basis @ np.linalg.inv(hessian) @ reported.basis.T
+        errors = np.sqrt(np.einsum("ij,jk,ik->i", reported.rows, inverse, reported.rows))
+        named, ordinary = (reported.rows @ _encoded(encoding, each) for each in (moved, self.ordinary))
+        return named, ordinary, errors
+
+    def _optimum(self, encoding: RowEncoding, population: Callable[[], Iterator[Part]]) -> Floats:
         def parts() -> Iterator[Part]:
-            for numbers, labels in population.population(n):
-                yield np.asarray(how.encode(indicators(population.columns, numbers))), labels
+            for numbers, labels in population():
+                yield np.asarray(encoding.encode(indicators(self.columns, numbers))), labels
 
-        return parts
+        return optimum(parts, np.zeros(encoding.dimension), contrasts(self.columns, encoding).basis)
 
-    zero = np.zeros(encoding.dimension)
-    w, own = optimum(rows(encoding), zero, reported.basis), optimum(rows(wide), zero, as_are.basis)
-    hessian, total = np.zeros((reported.basis.shape[1],) * 2), 0
-    for z, labels in rows(encoding)():
-        pull, z = expit(-labels * (z @ w)), z @ reported.basis
-        hessian, total = hessian + (z * (pull * (1 - pull))[:, None]).T @ z, total + len(z)
-    inverse = reported.basis @ np.linalg.inv(hessian * n / total) @ reported.basis.T
-    return (
-        reported.rows @ w,
-        as_are.rows @ own,
-        np.sqrt(np.einsum("ij,jk,ik->i", reported.rows, inverse, reported.rows)),
-    )
+
+def _in_units(encoding: RowEncoding, weights: Floats) -> Floats:
+    """Return the coefficient of every feature in the units of the table, and the intercept."""
+    return np.append(*encoding.decode(weights))
+
+
+def _encoded(encoding: RowEncoding, found: Floats) -> Floats:
+    """Return the weights that `_in_units` makes these coefficients of."""
+    assert encoding.constant is not None
+    slopes = found[:-1] * np.array(encoding.scale) * encoding.radius / encoding.share
+    return np.append(slopes, (found[-1] + found[:-1] @ np.array(encoding.centre)) / encoding.constant)
 
 
 def _public(columns: tuple[Column, ...]) -> dict[str, tuple[float, ...]]:
@@ -373,7 +414,9 @@ def cells() -> list[Cell]:
             Cell(survey, 20_000, 5.0),
         ]
     # Where few fits tell intervals, and most of those only since noise lifts the curvature: the hardest there are.
-    return found + [Cell(Design(3, "twins"), n, 5.0) for n in (2_500, 3_500, 5_000)]
+    found += [Cell(Design(3, "twins"), n, 5.0) for n in (2_500, 3_500, 5_000)]
+    # Where a rare category hides one direction.
+    return [*found, Cell(Design(4, category=0.01), 30_000, 1.0), Cell(Design(4, category=0.03), 20_000, 3.0)]
 
 
 def line(cell: Cell, found: Found) -> str:
@@ -382,15 +425,18 @@ def line(cell: Cell, found: Found) -> str:
     d = len(pop.columns)
     head = f"| {pop.name} | {d} | {cell.n:,} | {cell.epsilon:g} | {cell.watched} "
     if not found.planned:
-        return head + "| declined by the plan | | | | |"
-    reported = len(found.named) / len(found.ratios)
-    if len(found.named) < 20:
-        return head + f"| {100 * reported:.0f} % | {np.median(found.ratios):.1f} | | | |"
-    error = found.named.mean(axis=1).std() / np.sqrt(len(found.named))
+        return head + "| declined by the plan | | | | | |"
+    has_any = ~np.isnan(found.named).all(axis=1)
+    named, ordinary = found.named[has_any], found.ordinary[has_any]
+    reported = f"| {100 * has_any.mean():.0f} % | {100 * (~np.isnan(found.named)).mean():.0f} % "
+    if len(named) < 20:
+        return head + f"{reported}| {np.median(found.ratios):.1f} | | | | |"
+    numbers = (~np.isnan(named)).sum(axis=1)
+    share = np.nanmean(named)
+    error = np.sqrt(np.sum((np.nansum(named, axis=1) - share * numbers) ** 2)) / numbers.sum()
     return head + (
-        f"| {100 * reported:.0f} % | {np.median(found.ratios):.1f} | {100 * found.named.mean():.1f} "
-        f"({100 * error:.1f}) "
-        f"| {100 * found.named.mean(axis=0).min():.0f} | {100 * found.ordinary.mean():.1f} | {found.length:.2f} |"
+        f"{reported}| {np.median(found.ratios):.1f} | {100 * share:.1f} ({100 * error:.1f}) "
+        f"| {100 * np.nanmin(np.nanmean(named, axis=0)):.0f} | {100 * np.nanmean(ordinary):.1f} | {found.length:.2f} |"
     )
 
 
@@ -401,8 +447,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=FIRST_SEED)
     wanted = parser.parse_args()
     warnings.simplefilter("ignore")
-    heads = ("population", "columns", "records", "epsilon", "observer", "told", "ratio", "named % (s.e.)", "least %")
-    heads = (*heads, "ordinary %", "length")
+    heads = ("population", "columns", "records", "epsilon", "observer", "fits", "told", "ratio")
+    heads = (*heads, "named % (s.e.)", "least %", "ordinary %", "length")
     sys.stdout.write(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n")
     for number, cell in enumerate(cells()):
         if wanted.cells is None or number in wanted.cells:

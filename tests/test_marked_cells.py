@@ -511,7 +511,7 @@ def test_awkward_cells_are_not_shown(ledger: Ledger, models: list[Any], examples
 def test_objects_that_hold_records_do_not_print_them() -> None:
     from dpadmm.data.partition import EncodedTable
     from dpadmm.data.tables import encode_table
-    from dpadmm.estimators.data import Layout
+    from dpadmm.estimators.data import RowsBySilo
     from dpadmm.problems.silos import Silos
     from dpadmm.settings import CellRules
 
@@ -522,7 +522,7 @@ def test_objects_that_hold_records_do_not_print_them() -> None:
         Silos.from_parts([X[:, :1] / 1e6], [X[:, 0]], row_norm=1e7, names=[CELL]),
         EncodedTable(features=X, labels=T, groups=np.array([CELL] * N), **facts),
         encoded,
-        Layout.of([CELL] * N, N),
+        RowsBySilo.of([CELL] * N, N),
     )
     for each in held:
         assert marks_in(repr(each) + str(each)) == [], type(each).__name__

@@ -82,7 +82,7 @@ def fit(
     view : {"eavesdropper", "coordinator", "peer", "public", "aggregate"}, optional
         Whom it is protected from. None: the ledger's, else the eavesdropper, who sees every message.
     aim : {"prediction", "inference"}
-        With "inference", coefficients are told with confidence intervals, for a part of the budget.
+        With "inference", coefficients are stated with confidence intervals, for a part of the budget.
     method : str
         "auto", or a method's name from `dpadmm methods`.
     alpha : float, optional
@@ -119,11 +119,11 @@ def fit(
     with _own_names():
         if not isinstance(target, str | None):
             raise InputError(_ARRAYS.format(safe_repr(target)))
-        said = FitSettings(**given)
-        made = TableFit.of(said, paths_of(data))
-        with cluster_workers(said.table.cluster, lambda text: warnings.warn(text, stacklevel=5)) as workers:
+        settings = FitSettings(**given)
+        made = TableFit.of(settings, paths_of(data))
+        with cluster_workers(settings.table.cluster, lambda text: warnings.warn(text, stacklevel=5)) as workers:
             protection = made.settings.protection
-            tables = read_tables(data, said.table, protection, split_by=split_by, person=person, workers=workers)
+            tables = read_tables(data, settings.table, protection, split_by=split_by, person=person, workers=workers)
             return _fit_tables(made, tables)
 
 
@@ -166,10 +166,10 @@ def plan(
     """
     given = {name: value for name, value in locals().items() if name not in ("data", "sizes", "dimension")}
     with _own_names():
-        said = FitSettings(**given)
-        is_real = said.training.loss == "huber"
+        settings = FitSettings(**given)
+        is_real = settings.training.loss == "huber"
         known = None if schema is None else public_schema(schema, target, is_real=is_real)
-        return PublicFacts.of(said, data, sizes, dimension, known, is_real=is_real).plan()
+        return PublicFacts.of(settings, data, sizes, dimension, known, is_real=is_real).plan()
 
 
 def load(path: str | os.PathLike[str]) -> ReleasedModel:
@@ -202,7 +202,7 @@ def _fit_tables(training: TableFit, tables: AnyTables) -> ReleasedModel:
     done = training.train(prepared, tell)
     if done.unread is not None:
         warnings.warn(f"The model is paid for, but its ledger cannot be read: {done.unread}", stacklevel=3)
-    wanted = training.said.out.model
+    wanted = training.options.out.model
     if done.place != wanted:
         warnings.warn(
             f"{wanted} could not be written. The model is in {done.place}: copy it to a safe place.", stacklevel=3

@@ -1,4 +1,4 @@
-"""Checks of plain numbers and words that a user gives; each raises `InputError` or returns the value it checked."""
+"""Checks of plain numbers and names that a user gives; each raises `InputError` or returns the value it checked."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -62,9 +62,9 @@ def option_name(name: str, *value: object) -> str:
 
 
 @contextmanager
-def use_option_names(text: Callable[..., str]) -> Iterator[None]:
-    """Let messages call settings by other words, as the command line does: `words` takes a name and maybe a value."""
-    before = _CALLED.set(text)
+def use_option_names(names: Callable[..., str]) -> Iterator[None]:
+    """Let messages call settings by other names, as the command line does: `names` takes a name and maybe a value."""
+    before = _CALLED.set(names)
     try:
         yield
     finally:
@@ -72,7 +72,7 @@ def use_option_names(text: Callable[..., str]) -> Iterator[None]:
 
 
 def nearest(term: object, known: Iterable[str]) -> str:
-    """Return the question whether a similar word was meant, to be put after an error; nothing where none is similar.
+    """Return the question whether a similar name was meant, to be put after an error; nothing where none is similar.
 
     >>> nearest("p_admm", ["p-admm", "r-admm"]), nearest("lasso", ["ring", "star"])
     (" Did you mean 'p-admm'?", '')
@@ -136,13 +136,13 @@ def boolean(name: str, value: Any) -> bool:
 
 
 def one_of(name: str, value: object, known: Sequence[str]) -> None:
-    """Refuse a word that is none of the known ones."""
+    """Refuse a value that is none of the known ones."""
     if not isinstance(value, str) or value not in known:
         refuse(name, f"be one of {', '.join(map(repr, known))}", value, nearest(value, known))
 
 
 def member(name: str, value: Any, kind: type[Choice]) -> Choice:
-    """Return the enum member that a word (or the member itself) names."""
+    """Return the enum member that a text (or the member itself) names."""
     if not isinstance(value, kind):
         if isinstance(value, str):
             with suppress(ValueError):
@@ -152,7 +152,7 @@ def member(name: str, value: Any, kind: type[Choice]) -> Choice:
 
 
 def plural(number: int, noun: str) -> str:
-    """Return how many there are, in words.
+    """Return the number with its noun.
 
     >>> plural(1, "silo"), plural(3, "silo"), plural(2, "category"), plural(4, "day")
     ('1 silo', '3 silos', '2 categories', '4 days')

@@ -1,7 +1,7 @@
 """The one codec: frozen dataclasses as plain JSON values and back, for ledgers, models, terms and messages.
 
 A record is an object of its fields. One of several kinds (a union, or a base class with `register_union`) also has its
-class name under `"kind"`. Tuples are lists, enums are their values, bytes are base64, infinite numbers are words, and
+class name under `"kind"`. Tuples are lists, enums are their values, bytes are base64, infinite numbers are strings, and
 -0.0 is 0.0. Reading is strict: no unknown field, none missing that has no default, no number for a text, no NaN.
 Whatever does not fit is an `InputError` that names the place; it quotes no value, only unknown names, kinds and keys.
 
@@ -45,7 +45,7 @@ class _Misfit(ValueError):
 
 
 def encode(value: Any, declared: Any = None) -> Any:
-    """Return a record as plain JSON values; `declared`: its union or base class, where its kind must be told.
+    """Return a record as plain JSON values; `declared`: its union or base class, where its kind must be written.
 
     >>> from dpadmm.privacy.accounting import PureTarget, Target
     >>> encode(PureTarget(2), Target | PureTarget)
@@ -207,7 +207,7 @@ def _union(kind: Any, conv: "Converter") -> _Form:
     def write(value: Any) -> Any:
         name = type(value).__name__
         if str in others and value in _INFINITE.values():
-            raise _Misfit("must be a text or a finite number")  # its word would be read as a text
+            raise _Misfit("must be a text or a finite number")  # its name would be read as a text
         if records.get(name) is not type(value):
             return one_of(conv.unstructure, value)
         return ({_KIND: name} if is_tagged else {}) | conv.unstructure(value, type(value))
@@ -238,8 +238,8 @@ def _typed(value: Any, kind: type, what: str) -> Any:
     return value
 
 
-def _one_of(value: Any, texts: Iterable[Any]) -> Any:
-    allowed = list(texts)
+def _one_of(value: Any, options: Iterable[Any]) -> Any:
+    allowed = list(options)
     if not any(type(value) is type(term) and value == term for term in allowed):
         raise _Misfit(f"must be one of {', '.join(map(repr, allowed))}")
     return value

@@ -11,7 +11,7 @@ class DpadmmError(Exception):
     """
 
     def __init__(self, *args: object, setting: str = "", code: str = "") -> None:
-        """Keep the words, and what they are about."""
+        """Keep the message, and what it is about."""
         super().__init__(*args)
         self.setting, self.code = setting, code
 

@@ -244,7 +244,7 @@ def _continued(spent: Floats, rounds: int) -> Floats:
 
 
 def _silos(given: Any, row_norm: float, silos_per_person: int) -> tuple[Silos, list[Any] | None]:
-    """Return what was given as silos, and the persons of their rows, where these are told.
+    """Return what was given as silos, and the persons of their rows, where they are given.
 
     Arrays are stacked, and rows that break the promise about their norm refused.
     """

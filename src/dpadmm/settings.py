@@ -1,7 +1,7 @@
 """Every setting of a fit, listed once: type, default, help, panel of the command line, and check.
 
-The commands' options, `dpadmm.fit`, `dpadmm.plan` and the estimators read these fields. What every third user says is
-flat in `FitSettings`; the rest lies in small frozen records, which the command line spells as plain options.
+The commands' options, `dpadmm.fit`, `dpadmm.plan` and the estimators read these fields. Common settings are
+fields of `FitSettings`; the rest are in small frozen records, which the command line spells as plain options.
 """
 
 import codecs
@@ -27,7 +27,7 @@ Record = TypeVar("Record", bound="SettingsRecord")
 
 def setting(
     default: Any,
-    texts: str,
+    help_text: str,
     *,
     panel: str | None = None,
     check: Check | None = None,
@@ -38,11 +38,11 @@ def setting(
 ) -> Any:
     """Return the field of a setting.
 
-    texts: its help. panel: of the command line, where it is not that of its record. check: refuses values that no data
-    could make right; None is never checked where it is the default. option: what the command line calls it, where that
-    is not its name. typed: its type there, where it is simpler than in Python.
+    help_text: for --help and docstrings. panel: of the command line, where it is not that of its record. check: refuses
+    values that no data could make right; a default of None is not checked. option: its name on the command line, where
+    that differs. typed: its type there, where it is simpler than in Python.
     """
-    facts = {"help": texts, "panel": panel, "check": check, "option": option, "metavar": metavar, "typed": typed}
+    facts = {"help": help_text, "panel": panel, "check": check, "option": option, "metavar": metavar, "typed": typed}
     return field(default=default, metadata=facts | {"on_command_line": on_command_line})
 
 
@@ -71,7 +71,7 @@ def by_name(record: Any) -> dict[str, "Field[Any]"]:
 
 
 def type_text(kind: Any) -> str:
-    """Return a type in the words of docstrings.
+    """Return a type as docstrings write it.
 
     >>> type_text(Literal["auto", "off"] | None), type_text(float)
     ("'auto', 'off' or None", 'float')
@@ -84,7 +84,7 @@ def type_text(kind: Any) -> str:
 
 
 def literals(kind: Any) -> tuple[Any, ...]:
-    """Return the words that a type allows; none where it allows more than words."""
+    """Return the values of a `Literal` in a type; none where there is none."""
     if get_origin(kind) is Literal:
         return get_args(kind)
     return next((found for each in get_args(kind) if (found := literals(each))), ())
@@ -92,27 +92,27 @@ def literals(kind: Any) -> tuple[Any, ...]:
 
 @cache
 def _rules(record: Any) -> tuple[tuple["Field[Any]", bool, tuple[str, ...]], ...]:
-    """Return the fields of a record, whether each is a path, and the words that it allows."""
+    """Return the fields of a record, whether each is a path, and the literals that it allows."""
     return tuple((each, Path in get_args(each.type), literals(each.type)) for each in fields(record))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SettingsRecord:
-    """What records of settings share: every value is checked as soon as it is said; defaults are right."""
+    """What records of settings share: every value is checked when it is set; defaults are valid."""
 
     panel: ClassVar[str] = PRIVACY
 
     def __post_init__(self) -> None:
         """Refuse what no data could make right; take paths as text."""
         record: Any = type(self)
-        for each, is_path, texts in _rules(record):
+        for each, is_path, allowed in _rules(record):
             name, value = each.name, getattr(self, each.name)
             if value is each.default:
                 continue
             if is_path and isinstance(value, str | os.PathLike):
                 object.__setattr__(self, name, Path(value))
-            if texts:
-                checks.one_of(name, value, texts)
+            if allowed:
+                checks.one_of(name, value, allowed)
             if each.type is bool:
                 checks.boolean(name, value)
             if each.metadata.get("check") is not None:
@@ -186,7 +186,7 @@ _WITH_STATE = ("iso2022", "hz", "utf_7")
 
 def _separator(name: str, value: Any) -> None:
     if not isinstance(value, str) or len(value) != 1 or value in '"\r\n' or value.isalnum():
-        checks.refuse(name, "be one character between cells, such as , or ; (or the word tab)", value)
+        checks.refuse(name, "be one character between cells, such as , or ; (or tab)", value)
 
 
 def _mark(name: str, value: Any) -> None:
@@ -207,7 +207,7 @@ def _encoding(name: str, value: Any) -> None:
 
 def _texts(name: str, values: Any) -> None:
     if not isinstance(values, list | tuple) or not all(isinstance(each, str) for each in values):
-        checks.refuse(name, "be a list of texts", values)
+        checks.refuse(name, "be a list of strings", values)
 
 
 @_documented

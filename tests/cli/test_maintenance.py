@@ -15,7 +15,7 @@ from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.keys import SigningKey
 from dpadmm.federation.messages import Join
-from dpadmm.federation.party_directory import sole
+from dpadmm.federation.party_directory import exclusive_lock
 from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import SiloDirectory
@@ -50,7 +50,7 @@ def test_new_data(cli, place, joined, snapshot):
 @pytest.mark.parametrize("args", [NEW_DATA, ROTATE], ids=["data", "key"])
 def test_a_silo_that_serves_is_left_alone(cli, place, joined, args):
     before = (place / "north" / "silo.key").read_bytes()
-    with sole(SiloDirectory(place / "north").lock, "test"):
+    with exclusive_lock(SiloDirectory(place / "north").lock, "test"):
         assert "This silo is already running" in cli.run(*args).stderr
     assert (place / "north" / "silo.key").read_bytes() == before
 
@@ -78,7 +78,7 @@ def test_a_key_may_be_forgotten_and_runs_given_up(cli, place, joined):
 
 def test_a_coordinators_new_key(cli, place, terms):
     files, args = CoordinatorFiles(place / "coordinator"), ("coordinator", "rotate-key", "coordinator")
-    with sole(files.lock, "test"):
+    with exclusive_lock(files.lock, "test"):
         assert "already running" in cli.run(*args).stderr
     open_run(files, terms).close()
     assert "Unfinished runs: 'trial'" in cli.run(*args).stderr

@@ -24,7 +24,7 @@ from dpadmm.core.model import ReleasedModel
 from dpadmm.errors import InputError
 from dpadmm.federation.https.client import Address
 from dpadmm.federation.https.service import free_port, listen
-from dpadmm.federation.party_directory import sole
+from dpadmm.federation.party_directory import exclusive_lock
 
 NOWHERE = "127.0.0.1:9"
 RUN_KEYS = "run digest method round rounds delta state spent_epsilon epsilon reason seconds_per_round silos"
@@ -131,7 +131,7 @@ def test_a_port_that_is_taken_and_a_directory_that_is_served(rehearsal, cli):
         done = cli.run("coordinator", "run", "coordinator", "--port", str(taken.getsockname()[1]))
     assert (done.exit_code, "Address already in use" in done.stderr) == (2, True)
     for command in (("coordinator", "run", "coordinator"), ("silo", "run", "north", "--coordinator", NOWHERE)):
-        with sole(Path(command[2]) / "running.lock", "This test"):
+        with exclusive_lock(Path(command[2]) / "running.lock", "This test"):
             done = cli.run(*command)
         assert (done.exit_code, "is already running" in done.stderr) == (2, True)
 

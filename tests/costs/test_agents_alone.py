@@ -10,6 +10,7 @@ from dpadmm.costs import Allocations, Amount, Ball, Consensus, CostFamily, Gap, 
 from dpadmm.costs.couplings import Maps
 from dpadmm.costs.sharing import CostSolver, CoupledCosts
 from dpadmm.errors import InputError, SolverError
+from dpadmm.methods.base import Agents, Silence
 from dpadmm.problems.regularisers import Quadratic
 
 N, D = 40, 4
@@ -47,19 +48,21 @@ def box(values):
     [
         lambda own: Quadratics(STEEP, first_differs(SLOPES, own), (1e-3, 1.0), (-100.0, 100.0)),
         lambda own: Quadratics(STEEP, first_differs(SLOPES, 1e12 * own), (1e-3, 1.0)),
-        lambda own: Allocations(first_differs(np.full(N, 2.0), 3.0 * own), 0.0, [1.0] * D, (0.1, 0.0)),
+        lambda own: Allocations(first_differs(np.full(N, 1.7), 2.3 * own), 0.0, [1.0] * D, (STEEP.diagonal(), 0.0)),
         lambda own: family(first_differs(0.1 * np.ones((N, D)), own)),
         lambda own: box(first_differs(SLOPES, np.inf if own else 0.0)),
     ],
     ids=["box", "quadratics", "allocations", "family", "black boxes"],
 )
-def test_the_others_answer_the_same_to_the_last_bit(worlds):
+@pytest.mark.parametrize("tolerance", [1e-6, 0.3])
+def test_the_others_answer_the_same_to_the_last_bit(worlds, tolerance):
     """Solvers that stop, fail or start anew for all agents at once would move every message, not one (C16 to C19)."""
     answers = []
     for own in (0.0, 1.0):
-        solver = CostSolver(CoupledCosts(worlds(own), Maps(None, D)), 1e-6)
+        solver = CostSolver(CoupledCosts(worlds(own), Maps(None, D)), tolerance)
         start = 0.1 * np.ones((N, D, 1))
-        answers.append(solver.find(np.full(N, 0.01), start, start, is_kept=True))
+        target = np.random.default_rng(0).uniform(-1, 1, (N, D, 1))
+        answers.append(solver.find(np.full(N, 0.01), target, start, is_kept=True))
     assert np.isfinite(answers).all()
     assert not np.array_equal(answers[0][0], answers[1][0])
     assert np.array_equal(answers[0][1:], answers[1][1:])
@@ -89,12 +92,12 @@ def test_maps_that_are_isometries_to_a_few_digits_are_refused(size):
 
 def test_no_broadcast_stops_allocations():
     """Whether a run stops would tell of the c_i in what is solved."""
-    agents = Allocations([1.0, 2.0, 3.0], 0.0, [1.0] * D, (0.1, [0.0, 0.1, 0.2, 0.3]))
+    agents = Allocations([0.4, 1.4, 2.3], 0.0, [1.0] * D, (0.1, [0.0, 0.1, 0.2, 0.3]))
     near = np.zeros((3, D, 1))
     for far in (1e6, 1e9, 1e30, 1e300):
         target = far * np.array([1.0, -1.0, 0.5, 0.0])[None, :, None] + near
         x = agents.solve(None, np.full(3, 0.5), target, near, 1e-6)
-        assert x.sum(axis=1)[:, 0] == pytest.approx([1.0, 2.0, 3.0], abs=1e-6)
+        assert x.sum(axis=1)[:, 0] == pytest.approx([0.4, 1.4, 2.3], abs=1e-6)
         assert x[0, [1, 3], 0] == pytest.approx(0.0, abs=1e-6)
 
 
@@ -152,3 +155,43 @@ def test_private_agents_are_no_guess_and_are_not_stored_with_a_plan():
         dpadmm.minimise(agents, g, guess=agents, **asked)
     with pytest.raises(InputError, match="holds the agents"):
         pickle.dumps(plan(agents, g, rounds=2, rho=1.0, **asked))
+
+
+def test_allocations_are_the_same_together_and_alone():
+    rng = np.random.default_rng(0)
+    agents = Allocations(rng.uniform(0, 8, N), 0.0, [1.0, 2.0, 3.0, 4.0], (STEEP.diagonal(), 0.0))
+    pull, target = np.full(N, 0.01), rng.uniform(-9, 9, (N, D, 1))
+    together = agents.solve(None, pull, target, target, 0.3)
+    for i in range(N):
+        alone = agents.take([i]).solve(None, pull[:1], target[i : i + 1], target[i : i + 1], 0.3)
+        assert np.array_equal(alone[0], together[i])
+
+
+def test_noise_for_amounts_uses_public_limits_and_the_size_of_maps():
+    g, asked = Quadratic(np.eye(D), np.zeros(D)), {"epsilon": 1.0, "delta": 1e-6, "rounds": 1, "rho": 1.0}
+
+    def bound(upper, maps=None):
+        agents = Allocations(np.ones(N), 0.0, upper, periods=D)
+        made = plan(agents, Sharing(g, maps=maps), protect=Amount(4.0), **asked)
+        return made.setup.certificates(1, {"rho": 1.0})[0].bound
+
+    assert bound(1.0) == pytest.approx(2.0, rel=1e-4)
+    assert bound(np.ones((N, D))) == pytest.approx(4.0, rel=1e-4)  # limits of single agents are not read
+    assert bound(1.0, 3 * np.eye(D)) == pytest.approx(6.0, rel=1e-4)
+
+
+def test_agents_who_trust_nobody_keep_what_they_have_sent():
+    """With the noise-free c_i the state would be hidden, and the bound of the first round too small (C16)."""
+
+    class One(Silence):
+        def perturb(self, kind, k, agents, values):
+            return values + 1.0
+
+    agents = Quadratics(np.eye(D), SLOPES, (1.0, 1.0))
+    g = Sharing(Quadratic(np.eye(D), np.zeros(D)))
+    setup = plan(agents, g, protect=Gap(1.0), trust="nobody", epsilon=1.0, delta=1e-6, rounds=1, rho=1.0).setup
+    method, here = setup.method(1, {"rho": 1.0}), Agents.of(setup.problem(agents), None, setup.tolerance, 1)
+    state, inbox = method.start(here, 1)
+    state, sent = method.local_step(1, here, state, inbox, One())
+    assert np.array_equal(state.own, sent)
+    assert sent == pytest.approx(state.x + 1.0)

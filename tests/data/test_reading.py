@@ -13,7 +13,7 @@ from dpadmm.data.cells import numbers_of
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.data.reading import describe_format, read_file
 from dpadmm.data.schema import Schema
-from dpadmm.data.tables import check_split, encode_table, known_cells, read_silos, split_table
+from dpadmm.data.tables import cells_for_ledger, check_split, encode_table, read_silos, split_table
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.settings import CellRules, TableFormat
@@ -169,10 +169,10 @@ def test_texts_that_stand_for_empty_cells(tmp_path):
 def test_a_ledger_knows_a_text_file_as_pandas_reads_it(tmp_path):
     """Whether None is a category is the schema's to say; the data are the same."""
     (tmp_path / "t.csv").write_text("kind,n\nNone,1\nF,NA\n")
-    own = SiloColumns.of_frame("t", known_cells(read_file(tmp_path / "t.csv").frame, tmp_path / "t.csv"))
+    own = SiloColumns.of_frame("t", cells_for_ledger(read_file(tmp_path / "t.csv").frame, tmp_path / "t.csv"))
     assert own.digests == SiloColumns.of_frame("t", pd.read_csv(tmp_path / "t.csv")).digests
     (tmp_path / "g.csv").write_text("kind;n\nF;1.234,5\nM;2,5\n")
-    own = SiloColumns.of_frame("t", known_cells(read_file(tmp_path / "g.csv").frame, tmp_path / "g.csv"))
+    own = SiloColumns.of_frame("t", cells_for_ledger(read_file(tmp_path / "g.csv").frame, tmp_path / "g.csv"))
     german = pd.read_csv(tmp_path / "g.csv", sep=";", decimal=",", thousands=".")
     assert own.digests == SiloColumns.of_frame("t", german).digests
 

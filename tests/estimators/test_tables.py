@@ -28,7 +28,7 @@ from dpadmm.data.tables import read_silos
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, ledger_data
 from dpadmm.estimators.data import add_label, table_dataset
-from dpadmm.estimators.owners import Owners
+from dpadmm.estimators.owners import RowOwners
 from dpadmm.evaluation import private_score
 from dpadmm.federation.silo_directory import read_records
 from dpadmm.models.predict import predict_from_scores, read_rows, score_rows
@@ -153,7 +153,7 @@ def test_a_category_is_the_same_for_commands_silos_and_estimators(tmp_path_facto
     def estimator():
         model = PrivateLogisticRegression(1.0, 1e-5, **grouped(schema=schema, fit_intercept=False, **options))
         labelled_table = add_label(model, table[["ward"]], table["sick"], "sick")
-        [silos] = table_dataset(schema, model.screening, labelled_table, Owners()).silos(encoding)
+        [silos] = table_dataset(schema, model.screening, labelled_table, RowOwners()).silos(encoding)
         return silos.features, silos.labels
 
     found = []

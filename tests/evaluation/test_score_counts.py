@@ -21,9 +21,9 @@ from dpadmm.estimators import (
     PrivateLogisticRegression,
     ledger_data,
 )
-from dpadmm.estimators.owners import Owners
+from dpadmm.estimators.owners import RowOwners
 from dpadmm.evaluation import private_evaluation
-from dpadmm.evaluation.figures import WIDTH
+from dpadmm.evaluation.metrics import WIDTH
 from dpadmm.evaluation.private import NONE_LISTED, ScoredRows
 from dpadmm.privacy.certificates.sums import cell_counts
 from dpadmm.privacy.ledger import Budget, Ledger
@@ -165,7 +165,7 @@ def test_replacing_a_person_with_all_their_rows_moves_the_counts_by_no_more_than
         rows, persons = pd.concat([rest, table(number, seed=rng.integers(99))]), np.append(whose, [10] * number)
         order = np.argsort(np.append(np.arange(30.0), rng.uniform(0, 30, number)), kind="stable")
         scored = ScoredRows.of(model.released_, [(rows.iloc[order].reset_index(drop=True), "X")], CellRules(), "ward")
-        kept = Owners(None, persons[order], 1).layout(len(rows)).rows[0]
+        kept = RowOwners(None, persons[order], 1).layout(len(rows)).rows[0]
         sums.append(scored.take(kept).counts(np.arange(len(kept))))
         assert len(kept) == 11
     bound = cell_counts(n_records=11, histograms=8, unit=Unit.PERSON).bound

@@ -141,7 +141,7 @@ def test_a_silo_sends_nothing_whose_noise_was_not_drawn(package):
     from tests.federation.protocol import worlds
 
     from dpadmm.federation.inbox import encoding_of
-    from dpadmm.federation.silo_round import make_step, seat
+    from dpadmm.federation.silo_round import agents_of_silo, make_step
     from dpadmm.federation.terms import agreed_run
 
     drawn = "noise.perturb(MESSAGE, k, agents.index, whole_gradients(agents, x))"
@@ -149,7 +149,7 @@ def test_a_silo_sends_nothing_whose_noise_was_not_drawn(package):
     (package / SOURCE).write_text(source.replace(drawn, f"{drawn} if k != 2 else whole_gradients(agents, x)"))
     world = worlds.make(package / "world", "dp-heavy-ball", {"step": 0.5})
     terms = agreed_run(world.agreement)
-    here = seat(terms, 0, world.first._records(), encoding_of(terms, worlds.SCHEMA, None))
+    here = agents_of_silo(terms, 0, world.first._records(), encoding_of(terms, worlds.SCHEMA, None))
     assert isinstance(here.solver, WatchedSolver)  # in a silo failures are seen, and must not tell about records
     state, message = make_step(terms, here, 0, 1, None, None, None)
     assert np.isfinite(message).all()

@@ -8,7 +8,7 @@ from dpadmm.core.task import Aim, TableShape, Task
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Participant
 from dpadmm.networks import ring
-from dpadmm.planner.candidates import CURVATURE_SHARE, least_records
+from dpadmm.planner.candidates import CURVATURE_SHARE, expected_intervals, least_records
 from dpadmm.planner.drafting import federation_terms
 from dpadmm.planner.planner import plan
 from dpadmm.privacy.accounting import Target
@@ -132,3 +132,23 @@ def test_a_released_profile_leaves_its_share():
     assert whole == pytest.approx((m**2 - 0.1**2) ** 0.5, rel=1e-6)
     own = made.spec.part(made.curvature, is_secure=False).account().curve.m
     assert (own / whole) ** 2 == pytest.approx(CURVATURE_SHARE, rel=1e-6)
+
+
+def test_the_plan_says_how_many_intervals_to_expect():
+    """A category of few records has none, once a profile has shown its share; a number at twice its noise has one."""
+    shape = TableShape(4, (3,))
+    many = task_of((100_000,), dimension=8, table=shape)
+    assert plan(many).expected_intervals == 7
+    assert "about 7 of 7 coefficients" in " ".join(plan(many).describe().split())
+    rare = replace(many, table=replace(shape, shares=((0.6, 0.399, 0.001),)))
+    assert plan(rare).expected_intervals == 6
+    assert plan(rare).as_json()["expected_intervals"] == 6
+    assert plan(task_of(aim=Aim.PREDICTION)).expected_intervals == 0
+
+
+def test_what_is_expected_follows_the_share_of_the_outcome():
+    task = task_of((100_000,), dimension=8, table=TableShape(4, (3,)))
+    own = plan(task).curvature.target
+    numbers = [expected_intervals(replace(task, prevalence=p), own) for p in (0.5, 0.05, 0.01, 0.001)]
+    assert numbers == sorted(numbers, reverse=True)
+    assert (numbers[0], numbers[-1]) == (7, 0)

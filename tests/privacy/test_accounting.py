@@ -14,7 +14,7 @@ from dpadmm.privacy.accounting import (
     account_for,
     calibrate_gaussian,
     compose,
-    with_lookers,
+    curve_if_silos_collude,
     worst_person,
 )
 from dpadmm.privacy.curves import GaussianCurve, InfiniteCurve, PureCurve
@@ -265,9 +265,9 @@ def test_more_silos_that_look_see_more(silos, colluders, one, everyone):
     assert said.curve.epsilon(1e-5) == pytest.approx(1.0, abs=1e-6)
     assert said.if_all_collude.epsilon(1e-5) == pytest.approx(everyone, abs=0.006)
     assert said.if_all_collude.m == pytest.approx(said.curve.m * math.sqrt(silos - colluders), rel=1e-12)
-    assert (said.if_one_looks is None) is (one is None)
+    assert (said.if_one_colludes is None) is (one is None)
     if one is not None:
-        assert said.if_one_looks.epsilon(1e-5) == pytest.approx(one, abs=0.006)
+        assert said.if_one_colludes.epsilon(1e-5) == pytest.approx(one, abs=0.006)
 
 
 @quick
@@ -277,15 +277,15 @@ def test_as_many_lookers_as_are_certified_see_what_is_certified(silos, data):
     own = changed(gaussian(std=3.0).certificate, view=View.AGGREGATE, colluders=colluders)
     releases = [summed(silos, colluders), GaussianRelease(certificate=own, noise_std=3.0, agent=-1, round=1)]
     certified = worst_person(releases)
-    assert with_lookers(releases, colluders).m == pytest.approx(certified.m, rel=1e-12)
+    assert curve_if_silos_collude(releases, colluders).m == pytest.approx(certified.m, rel=1e-12)
     alone = math.sqrt((1 / 3.0) ** 2 + (silos - colluders) * (certified.m**2 - (1 / 3.0) ** 2))
-    assert with_lookers(releases).m == pytest.approx(alone, rel=1e-12)  # a noise that nobody shares stays as it is
-    assert with_lookers(releases, silos - 1) == with_lookers(releases)
+    assert curve_if_silos_collude(releases).m == pytest.approx(alone, rel=1e-12)  # unshared noise stays as it is
+    assert curve_if_silos_collude(releases, silos - 1) == curve_if_silos_collude(releases)
 
 
 def test_without_sums_nothing_is_said_about_lookers():
     said = account_for([gaussian()])
-    assert said.if_one_looks is said.if_all_collude is None
+    assert said.if_one_colludes is said.if_all_collude is None
 
 
 def test_shares_stay_what_they_are_whatever_they_are_counted_against():

@@ -10,7 +10,7 @@ from tests.contracts import damage
 from dpadmm.core.model import Guarantee, NoiseSummary, ReleasedModel
 from dpadmm.data.schema import Schema
 from dpadmm.evaluation import PrivateEvaluation
-from dpadmm.evaluation.figures import WIDTH
+from dpadmm.evaluation.metrics import WIDTH
 from dpadmm.models.files import digest_of
 from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.privacy.releases import Origin

@@ -17,7 +17,7 @@ from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
-from dpadmm.inference.intervals import contrasts, estimate, interval_rows
+from dpadmm.inference.intervals import INTERCEPT, Contrasts, contrasts, estimate, interval_rows
 from dpadmm.queries.curvature import CurvatureFacts, ReleasedCurvature, pack
 
 N = 6000
@@ -66,6 +66,12 @@ def facts(d=4, tau=0.5, gradient_std=2.0, seed=0):
     )
 
 
+def numbers(d):
+    """Coefficients as they are, of d columns of numbers."""
+    names = tuple(f"x{j}" for j in range(d))
+    return Contrasts(names, (None,) * d, np.eye(d), np.eye(d), tuple(range(d)), np.zeros(d), np.zeros(d))
+
+
 def newton(rows, labels):
     """The optimum of the logistic loss and its curvature there."""
     x = np.zeros(rows.shape[1])
@@ -79,7 +85,7 @@ def newton(rows, labels):
 class TestStatistic:
     def test_without_noise_it_is_a_newton_step_and_the_inverse_curvature(self):
         given = facts(tau=1e-9, gradient_std=1e-9)
-        found, matrix = estimate(given, np.eye(4)), np.array(facts().matrix)
+        found, matrix = estimate(given, numbers(4)), np.array(facts().matrix)
         whole = _square(matrix)
         np.testing.assert_allclose(found.centre, np.array(given.point) - np.linalg.solve(whole, given.gradient))
         np.testing.assert_allclose(found.covariance, np.linalg.inv(whole), rtol=1e-6)
@@ -100,12 +106,12 @@ class TestStatistic:
         step = lowered @ np.array(given.gradient)
         b = np.outer(step, step) + lowered @ own @ lowered
         wanted = lowered @ (own + tau**2 / 2 * (np.trace(b) * ones + b)) @ lowered
-        found = estimate(given, ones)
+        found = estimate(given, numbers(4))
         np.testing.assert_allclose(found.covariance, wanted, rtol=1e-8)
         np.testing.assert_allclose(found.centre, np.array(given.point) - v, rtol=1e-10)
 
     def test_a_curvature_without_noise_is_not_lowered(self):
-        found = estimate(replace(facts(gradient_std=0.0), matrix_std=0.0), np.eye(4))
+        found = estimate(replace(facts(gradient_std=0.0), matrix_std=0.0), numbers(4))
         np.testing.assert_allclose(found.covariance, np.linalg.inv(_square(np.array(facts().matrix))), rtol=1e-9)
 
     def test_the_rule(self):
@@ -113,16 +119,16 @@ class TestStatistic:
         least = np.linalg.eigvalsh(_square(np.array(given.matrix)))[0]
         for ratio, has_intervals in ((1.001, True), (0.999, False)):
             tau = least / ratio / math.sqrt(2 * 5)
-            found = estimate(replace(given, matrix_std=tau), np.eye(4))
+            found = estimate(replace(given, matrix_std=tau), numbers(4))
             assert found.ratio == pytest.approx(ratio)
-            assert found.has_intervals is has_intervals
+            assert (not found.removed) is has_intervals
         negative = replace(given, matrix=tuple(-x for x in given.matrix))
-        assert estimate(negative, np.eye(4)).ratio < 0
+        assert estimate(negative, numbers(4)).ratio < 0
 
     def test_more_noise_makes_longer_intervals(self):
-        base = np.diag(estimate(facts(), np.eye(4)).covariance)
+        base = np.diag(estimate(facts(), numbers(4)).covariance)
         for more in (facts(tau=1.0), facts(gradient_std=3.0)):
-            assert np.all(np.diag(estimate(more, np.eye(4)).covariance) > base)
+            assert np.all(np.diag(estimate(more, numbers(4)).covariance) > base)
 
     def test_what_the_noise_of_the_curvature_does_is_counted(self):
         """By simulation: the Newton step with a noisy curvature spreads as much as is said, and not half of it."""
@@ -135,7 +141,7 @@ class TestStatistic:
             noise = np.triu(noise, 1) / math.sqrt(2)
             noise = noise + noise.T + np.diag(rng.normal(0, tau, d))
             released = ReleasedCurvature(off, h @ off, h + noise, 1e-9, tau)
-            found = estimate(CurvatureFacts.of(released, 0.1), np.eye(d))
+            found = estimate(CurvatureFacts.of(released, 0.1), numbers(d))
             steps.append(found.centre)
             said.append(np.diag(found.covariance - np.linalg.inv(h + noise)))
         spread = np.var(steps, axis=0)
@@ -159,7 +165,7 @@ class TestStatistic:
             best = rng.normal(0, 1 / np.sqrt(np.diag(h)))  # the optimum of the records; that of the population is 0
             point = best + rng.normal(0, off * sigma / np.diag(h))  # a ridge, and stopping early
             released = ReleasedCurvature(point, h @ (point - best) + rng.normal(0, sigma, d), h + each, sigma, tau)
-            found = estimate(CurvatureFacts.of(released, 0.1), np.eye(d))
+            found = estimate(CurvatureFacts.of(released, 0.1), numbers(d))
             covered.append(abs(found.centre[0]) <= 1.96 * math.sqrt(found.covariance[0, 0]))
         assert 0.9 < np.mean(covered) < 0.98
 
@@ -196,6 +202,20 @@ class TestUnits:
         np.testing.assert_allclose(rows - rows @ reported.basis @ reported.basis.T, 0, atol=1e-12)
         np.testing.assert_allclose(reported.rows - reported.rows @ reported.basis @ reported.basis.T, 0, atol=1e-12)
 
+    def test_categories_are_compared_with_the_commonest(self):
+        """Of the profile, which the encoding is centred at; scores of rows stay those of the table."""
+        encoding = replace(self.ENCODING, centre=(30.0, 0.2, 0.7, 0.1, 3.0))
+        units = contrasts(SCHEMA.columns, encoding)
+        assert units.names == ("age", "town=A", "town=C", "dose", INTERCEPT)
+        assert units.against == (None, "B", "B", None, None)
+        np.testing.assert_allclose(units.shares, [0, 0.2, 0.1, 0, 0])
+        w = np.random.default_rng(2).standard_normal(encoding.dimension)
+        coefs = dict(zip(units.names, units.rows @ w, strict=True))
+        slopes, intercept = encoding.decode(w)
+        for town, place in (("A", 1), ("B", 2), ("C", 3)):
+            reported = coefs[INTERCEPT] + 40 * coefs["age"] + coefs.get(f"town={town}", 0.0)
+            assert reported == pytest.approx(40 * slopes[0] + slopes[place] + intercept)
+
     def test_without_an_intercept_or_categories(self):
         plain = RowEncoding.of_numbers(2, row_norm=3.0, has_intercept=False)
         reported = contrasts((Numeric("a", -1, 1), Numeric("b", -1, 1)), plain)
@@ -207,6 +227,136 @@ def encoded_rows(encoding):
     table, _ = table_of(n=50)
     raw = np.column_stack([table["age"], *(table["town"] == t for t in "ABC"), table["dose"]]).astype(float)
     return np.asarray(encoding.encode(raw))
+
+
+def noisy_matrix(rng, d, tau):
+    noise = np.triu(rng.normal(0, tau / math.sqrt(2), (d, d)), 1)
+    return noise + noise.T + np.diag(rng.normal(0, tau, d))
+
+
+class TestPartial:
+    """A town of few records, two numbers that say the same: the rest keeps its intervals."""
+
+    ENCODING = replace(SCHEMA.encoding(2.0), centre=(30.0, 0.6, 0.39, 0.01, 3.0))
+    UNITS = contrasts(SCHEMA.columns, ENCODING)
+    RARE = UNITS.basis[3] / np.linalg.norm(UNITS.basis[3])  # where records of the last town alone would show
+
+    def curvature(self, least=0.3, tau=1.0, seed=3):
+        """The last town has this curvature; the rest has much more."""
+        rng, units = np.random.default_rng(seed), self.UNITS
+        d = units.basis.shape[1]
+        inside = 60 * np.eye(d) + (least - 60) * np.outer(self.RARE, self.RARE)
+        return CurvatureFacts.of(
+            ReleasedCurvature(
+                point=units.basis @ rng.standard_normal(d),
+                gradient=units.basis @ rng.standard_normal(d),
+                matrix=units.basis @ inside @ units.basis.T + noisy_matrix(rng, d + 1, tau / 10),
+                gradient_std=2.0,
+                matrix_std=tau,
+            ),
+            0.1,
+        )
+
+    def test_a_rare_category_costs_its_own_interval_alone(self):
+        given = self.curvature()
+        found = estimate(given, self.UNITS)
+        place = self.UNITS.names.index("town=C")
+        assert list(found.removed) == [place]
+        rows = {row.name: row for row in interval_rows(found, self.UNITS, 0.95)}
+        assert rows["town=C"].low is rows["town=C"].std_err is rows["town=C"].odds_ratio is None
+        assert rows["town=C"].undetermined == "too few records of town=C"
+        assert rows["age"].low < rows["age"].coef < rows["age"].high
+        held = self.UNITS.rows[place]
+        assert held @ found.centre == pytest.approx(held @ np.array(given.point))
+        assert held @ found.covariance @ held == pytest.approx(0, abs=1e-12)
+
+    def test_standard_errors_count_that_a_category_is_held(self):
+        found = estimate(self.curvature(), self.UNITS)
+        wanted = (0.01 / 0.61) ** 2  # its share of the records that now stand for town=A, at a log-odds of 1
+        by_name = dict(zip(self.UNITS.names, found.added, strict=True))
+        assert by_name["town=B"] == by_name[INTERCEPT] == pytest.approx(wanted)
+        assert by_name["age"] == by_name["dose"] == 0
+        rows = {row.name: row for row in interval_rows(found, self.UNITS, 0.95)}
+        c = self.UNITS.rows[self.UNITS.names.index("town=B")]
+        assert rows["town=B"].std_err == pytest.approx(math.sqrt(c @ found.covariance @ c + wanted))
+
+    def test_where_all_stands_out_nothing_is_removed_and_it_is_the_formula(self):
+        given = self.curvature(least=40.0)
+        found = estimate(given, self.UNITS)
+        assert (found.removed, found.linked) == ({}, {})
+        assert found.is_determined.all()
+        assert not found.added.any()
+        lone = replace(self.UNITS, rows=self.UNITS.basis.T, names=tuple("abcde"), against=(None,) * 5)
+        np.testing.assert_array_equal(estimate(given, lone).covariance, found.covariance)
+        np.testing.assert_array_equal(estimate(given, lone).centre, found.centre)
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_removed_and_linked_contrasts_never_get_an_interval(self, seed):
+        rng, d = np.random.default_rng([17, seed]), 6
+        root = rng.standard_normal((d, 4))
+        matrix = 8 * root @ root.T + noisy_matrix(rng, d, 1.0)
+        released = ReleasedCurvature(rng.standard_normal(d), rng.standard_normal(d), matrix, 1.0, 1.0)
+        found = estimate(CurvatureFacts.of(released, 0.1), numbers(d))
+        assert found.removed
+        for j, row in enumerate(interval_rows(found, numbers(d), 0.95)):
+            is_silent = j in found.removed or j in found.linked or not found.has_intervals
+            assert (row.low is None) == (row.p_value is None) == is_silent
+            assert bool(row.undetermined) == is_silent
+
+    def test_what_says_the_same_is_named(self):
+        twins = np.diag([40.0, 40.0, 90.0])
+        twins[0, 1] = twins[1, 0] = 39.9
+        released = ReleasedCurvature(np.ones(3), np.zeros(3), twins, 1.0, 1.0)
+        found = estimate(CurvatureFacts.of(released, 0.1), numbers(3))
+        texts = [row.undetermined for row in interval_rows(found, numbers(3), 0.95)]
+        removed, other = sorted([0, 1], key=lambda j: j not in found.removed)
+        assert texts[removed] == f"says much the same as x{other}"
+        assert texts[other] == f"bound up with x{removed}"
+        assert not texts[2]
+
+    def test_an_intercept_alone_tells_nothing(self):
+        """Of the two others, which say the same, one is removed and the other linked to it."""
+        twins = np.diag([40.0, 40.0, 90.0])
+        twins[0, 1] = twins[1, 0] = 39.9
+        given = CurvatureFacts.of(ReleasedCurvature(np.ones(3), np.zeros(3), twins, 1.0, 1.0), 0.1)
+        assert estimate(given, numbers(3)).is_determined.tolist() == [False, False, True]
+        found = estimate(given, replace(numbers(3), columns=(0, 1, None)))
+        assert (len(found.removed), len(found.linked)) == (1, 1)
+        assert not found.has_intervals
+        assert not found.is_determined.any()
+
+    @pytest.mark.parametrize(("hidden", "has_intervals"), [(2, True), (3, False)])
+    def test_no_more_than_half_is_removed(self, hidden, has_intervals):
+        """By simulation, intervals beside more coefficients that are held cover 86 % of the time."""
+        matrix = np.diag([0.1] * hidden + [50.0] * (5 - hidden))
+        released = ReleasedCurvature(np.ones(5), np.zeros(5), matrix, 1.0, 1.0)
+        found = estimate(CurvatureFacts.of(released, 0.1), numbers(5))
+        assert found.has_intervals is has_intervals
+        assert found.is_determined.tolist() == [has_intervals and j >= hidden for j in range(5)]
+
+    def test_a_dependence_is_linked_only_beyond_the_noise(self):
+        """A dependence of 2.4 standard deviations of its noise is taken for noise, one of 2.6 is not."""
+        for times, is_linked in ((2.4, False), (2.6, True)):
+            moves = times * 1.0 / math.sqrt(2) / 50.0
+            matrix = np.array([[0.1, -50 * moves], [-50 * moves, 50.0]])
+            released = ReleasedCurvature(np.ones(2), np.zeros(2), matrix, 1.0, 1.0)
+            assert (1 in estimate(CurvatureFacts.of(released, 0.1), numbers(2)).linked) is is_linked
+
+    def test_partial_intervals_cover(self):
+        """By simulation: 95 % of what is printed covers, with one direction that noise hides."""
+        rng, units, covered = np.random.default_rng(21), self.UNITS, []
+        d, tau, sigma = units.basis.shape[1], 1.0, 2.0
+        h = 70 * np.eye(d) - 69.6 * np.outer(self.RARE, self.RARE)
+        for _ in range(1500):
+            best = rng.normal(0, 1, d) @ np.linalg.cholesky(np.linalg.inv(h)).T
+            point = best + 0.3 * rng.standard_normal(d)
+            gradient = h @ (point - best) + rng.normal(0, sigma, d)
+            noisy = units.basis @ h @ units.basis.T + noisy_matrix(rng, d + 1, tau)
+            released = ReleasedCurvature(units.basis @ point, units.basis @ gradient, noisy, sigma, tau)
+            found = estimate(CurvatureFacts.of(released, 0.1), units)
+            covered += [row.low <= 0 <= row.high for row in interval_rows(found, units, 0.95) if row.low is not None]
+        assert len(covered) > 1500
+        assert 0.93 < np.mean(covered) < 0.99
 
 
 class TestModel:
@@ -253,10 +403,14 @@ class TestModel:
             assert texts in text
         assert max(map(len, text.splitlines())) <= 110
         frame = found.frame()
-        assert list(frame.columns) == ["coef", "std err", "z", "P>|z|", "[0.025", "0.975]"]
+        odds = ["odds ratio", "odds [0.025", "odds 0.975]"]
+        assert list(frame.columns) == ["coef", "std err", "z", "P>|z|", "[0.025", "0.975]", *odds, "undetermined"]
+        assert list(frame.loc["age", odds]) == pytest.approx(np.exp(list(frame.iloc[0, [0, 4, 5]])))
+        assert frame.loc[INTERCEPT, odds].isna().all()
+        assert not any(frame["undetermined"])
         assert frame.loc["age", "std err"] == found.rows[0].std_err
         assert found.records()[1]["against"] == "A"
-        assert found.records()[1]["odds_ratio"] == pytest.approx(np.exp(list(found.frame().iloc[1, [0, 4, 5]])))
+        assert found.records()[1]["odds_ratio"] == pytest.approx(np.exp(list(frame.iloc[1, [0, 4, 5]])))
         assert found.records()[-1]["odds_ratio"] is None  # the odds of a row of zeros are no ratio
         wider = fitted.summary(level=0.99)
         assert all(b.low < a.low and a.high < b.high for a, b in zip(found.rows, wider.rows, strict=True))
@@ -312,10 +466,38 @@ class TestNone:
         found = drowned.summary()
         assert not found.has_intervals
         assert "does not stand out" in found.why_not
+        assert not any(row.undetermined for row in found.rows)
         assert "do not report them as effects" in found.estimand
         assert "ordinary logistic regression without a penalty" in fitted.summary().estimand
         assert all(row.std_err is None for row in found.rows)
         assert "No intervals" in drowned.report()
+
+    def test_a_part_of_the_table_is_printed_drawn_and_read_again(self, fitted, tmp_path):
+        """A saved model whose curvature hides one town: nothing else is needed."""
+        kept = fitted.released_
+        units = contrasts(SCHEMA.columns, kept.encoding)
+        place = units.names.index("town=C")
+        direction = units.rows[place] / np.linalg.norm(units.rows[place])
+        matrix = _square(np.array(kept.curvature.matrix))
+        dark = np.eye(len(matrix)) - np.outer(direction, direction)
+        partial = replace(kept, curvature=replace(kept.curvature, matrix=tuple(pack(dark @ matrix @ dark))))
+        found = ReleasedModel.load(partial.save(tmp_path / "m.json")).summary()
+        assert found.rows == partial.summary().rows
+        assert found.has_intervals
+        rows = {row.name: row for row in found.rows}
+        assert rows["town=C"].low is None
+        assert rows["dose"].low < rows["dose"].high
+        text = " ".join(str(found).split())
+        assert "Undetermined: " in text
+        assert "town=C too few records of town=C" in text
+        assert "town=C held at the value where training stopped" in text
+        frame = found.frame()
+        assert frame.loc["town=C (against A)", "undetermined"].startswith("too few")
+        assert np.isnan(frame.loc["town=C (against A)", "odds ratio"])
+        page = partial.report()
+        assert "undetermined: too few records of town=C" in page
+        (drawn,) = re.findall(r"<title>Coefficients with 95 % intervals</title>.*?</svg>", page, flags=re.DOTALL)
+        assert "town=C" not in drawn
 
     def test_more_classes_have_no_summary(self, fitted):
         kept = fitted.released_
@@ -330,7 +512,7 @@ class _Three:
 
 
 def test_rows_are_shown_in_order():
-    found = estimate(facts(d=6), contrasts(SCHEMA.columns, TestUnits.ENCODING).basis)
+    found = estimate(facts(d=6), contrasts(SCHEMA.columns, TestUnits.ENCODING))
     rows = interval_rows(found, contrasts(SCHEMA.columns, TestUnits.ENCODING), 0.95)
     assert [row.title for row in rows][1] == "town=B (against A)"
 

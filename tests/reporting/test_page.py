@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.page_facts import facts_of, text_of
 
-from dpadmm.core.model import Collusion, DataLocation, ProcessingDetails, ProfileCost
+from dpadmm.core.model import CollusionEpsilon, DataLocation, ProcessingDetails, ProfileCost
 from dpadmm.models.measurement import Basis, OtherFigure
 from dpadmm.models.statement import best_guess, merge_numbers
 from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
@@ -63,13 +63,13 @@ VARIANTS = {
     ),
     "simulated-noise": lambda model: replace(protected(model, origin=Origin.SIMULATED), silos=model.silos[:1]),
     "masked-federation": lambda model: replace(
-        protected(model, SUMS, collusion=Collusion(if_all=2.1547)),
+        protected(model, SUMS, collusion=CollusionEpsilon(if_all=2.1547)),
         location=FEDERATED,
         spending=None,
         silos=silos_with_costs(model),
     ),
     "no-colluders": lambda model: protected(
-        model, Protection(view=View.AGGREGATE, colluders=0), collusion=Collusion(if_all=2.4, if_one=1.1305)
+        model, Protection(view=View.AGGREGATE, colluders=0), collusion=CollusionEpsilon(if_all=2.4, if_one=1.1305)
     ),
 }
 

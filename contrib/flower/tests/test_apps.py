@@ -21,7 +21,7 @@ from dpadmm.federation.coordinator_loop import drive
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.https.service import request_run
-from dpadmm.federation.party_directory import sole
+from dpadmm.federation.party_directory import exclusive_lock
 from dpadmm.federation.silo import Silo
 from dpadmm_flower import server
 from dpadmm_flower.transport import ASKED, FlowerTransport, content
@@ -110,7 +110,7 @@ def test_messages_of_other_apps(nodes, caplog, record):
 
 
 def test_a_silo_that_another_process_serves(nodes, world, caplog):
-    with sole(world.first.files.lock, "This silo"):
+    with exclusive_lock(world.first.files.lock, "This silo"):
         assert refused(asked(nodes, world.invite()))
     assert "already running" in caplog.text
     assert not refused(asked(nodes, world.invite()))
@@ -168,7 +168,7 @@ def test_a_run_is_driven_to_its_end_and_read_without_anybody_who_serves(nodes, w
 
 def test_a_coordinator_that_is_served_already(nodes, world, place):
     with (
-        sole(place.lock, "The coordinator of this directory"),
+        exclusive_lock(place.lock, "The coordinator of this directory"),
         pytest.raises(InputError, match="is already running"),
     ):
         server.app(nodes, configured(world))

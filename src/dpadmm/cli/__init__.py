@@ -1,3 +1,3 @@
-"""The command line: typer commands, thin; words become types here, and errors name options. Nothing to import."""
+"""The command line: typer commands, thin; text becomes types here, and errors name options. Nothing to import."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""What `dpadmm silo` and `dpadmm coordinator` share: options, and what is said of a changed key."""
+"""What `dpadmm silo` and `dpadmm coordinator` share: options, and the text about a changed key."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,7 +23,7 @@ Peers = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=FINGERPRINT",
-        help="Fingerprint of a participant, as its owner told you (not through the coordinator); may be repeated.",
+        help="Fingerprint of a participant, as its owner sent it (not through the coordinator); may be repeated.",
     ),
 ]
 

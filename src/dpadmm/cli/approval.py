@@ -92,7 +92,7 @@ def _ask_fingerprints(silo: "Silo", agreement: "Agreement") -> None:
 
 
 def confirm(silo: "Silo", agreement: "Agreement", reported: str) -> None:
-    """Keep a fingerprint that the owner has typed; one that is not in the terms is told at once, and not kept."""
+    """Keep a fingerprint that the owner has typed; one that is not in the terms is refused at once."""
     from dpadmm.errors import InputError
     from dpadmm.federation.keys import fingerprint, read_fingerprint
 
@@ -102,7 +102,7 @@ def confirm(silo: "Silo", agreement: "Agreement", reported: str) -> None:
     person = agreement.participants[agreement.agent(name)]  # refuses a name that is not in the terms
     if read_fingerprint(name, digits) != read_fingerprint(name, fingerprint(person.key)):
         raise InputError(
-            f"The key of {name} in the terms does not have the fingerprint that you were told, {digits}. Do not "
+            f"The key of {name} in the terms does not have the fingerprint that you were given, {digits}. Do not "
             "approve the terms; find out who wrote them."
         )
     silo.confirm_peer(name, digits)

@@ -130,11 +130,11 @@ def rotate_key(
     """
     from dpadmm.federation.admin.maintenance import rotate_coordinator_key
     from dpadmm.federation.coordinator_store import CoordinatorFiles
-    from dpadmm.federation.party_directory import sole
+    from dpadmm.federation.party_directory import exclusive_lock
 
     files = CoordinatorFiles(directory)
     files.check()
-    with sole(files.lock, "The coordinator of this directory"):
+    with exclusive_lock(files.lock, "The coordinator of this directory"):
         change = rotate_coordinator_key(files, is_old_kept=not forget, may_close=abandon)
     typer.echo(
         f'{directory} has a new key. For federation files:\ncoordinator = "{change.key.public}"\n'

@@ -28,8 +28,10 @@ def takes(**records: type[SettingsRecord] | tuple[type[SettingsRecord], str]) ->
 
         @wraps(command)
         def with_options(**values: Any) -> None:
-            said = {name: {each.name: values.pop(each.name) for each in listed} for name, listed in made.items()}
-            built = {name: _build(wanted[name][0], each) for name, each in said.items()}
+            values_by_record = {
+                name: {each.name: values.pop(each.name) for each in listed} for name, listed in made.items()
+            }
+            built = {name: _build(wanted[name][0], each) for name, each in values_by_record.items()}
             command(**values, **built)
 
         listed = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]

@@ -165,8 +165,8 @@ def _run(terms: "Agreement", coordinator: Path, schema: "Schema | None") -> "Fed
     try:
         return request_run(CoordinatorFiles(coordinator), terms, _show)
     except KeyboardInterrupt:
-        said = "the run goes on while the coordinator is serving; the same command shows it again"
-        raise KeyboardInterrupt(said) from None
+        note = "the run goes on while the coordinator is serving; the same command shows it again"
+        raise KeyboardInterrupt(note) from None
 
 
 def _study_terms(

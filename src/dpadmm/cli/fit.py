@@ -94,7 +94,7 @@ def _run(training: "TableFit", tables: "AnyTables", *, is_json: bool) -> "SavedM
 
 
 def _show(training: "TableFit", done: "SavedModel", *, is_json: bool) -> None:
-    model, place, report, wanted = done.model, done.place, training.said.out.report, training.said.out.model
+    model, place, report, wanted = done.model, done.place, training.options.out.report, training.options.out.model
     assert place is not None
     assert wanted is not None
     if done.unread is not None:
@@ -110,7 +110,7 @@ def _show(training: "TableFit", done: "SavedModel", *, is_json: bool) -> None:
 
 
 def model_json(model: "ReleasedModel") -> dict[str, Any]:
-    """Return everything about the model but its curves and schema, with what is covered and protected in words."""
+    """Return everything about the model but its curves and schema, with text on what is covered and protected."""
     from dpadmm.codec import encode
     from dpadmm.privacy.protection import covers
 
@@ -136,22 +136,24 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
     )
     from dpadmm.privacy.protection import covers
 
-    said = model.guarantee
+    guarantee = model.guarantee
     table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim")
     table.add_column(overflow="fold")
-    label = "Certified" if said.is_private_release else "NOT PRIVATE, would cost"
+    label = "Certified" if guarantee.is_private_release else "NOT PRIVATE, would cost"
     table.add_row("Model", cell(place))
-    table.add_row(label, f"[bold]epsilon {said.epsilon:.4g}[/bold], delta {said.delta:.3g} ({said.standing})")
-    table.add_row("Protects", f"{said.protection} from {said.protection.observer}")
-    for heading, text in collusion_lines(said, in_one_process=model.location is DataLocation.ONE_PLACE):
+    table.add_row(
+        label, f"[bold]epsilon {guarantee.epsilon:.4g}[/bold], delta {guarantee.delta:.3g} ({guarantee.standing})"
+    )
+    table.add_row("Protects", f"{guarantee.protection} from {guarantee.protection.observer}")
+    for heading, text in collusion_lines(guarantee, in_one_process=model.location is DataLocation.ONE_PLACE):
         table.add_row(heading, text)
     table.add_row("Covers", covers("the model"))
     table.add_row(
         "Trained on", f"{records_text(model)} in {plural(len(model.silos), 'silo')}, {connections_text(model)}"
     )
-    if said.profile is not None:
-        table.add_row("Profile", profile_text(said.profile))
+    if guarantee.profile is not None:
+        table.add_row("Profile", profile_text(guarantee.profile))
     table.add_row("Tables", location_text(model))
     if model.spending is not None:
         spent = model.spending

@@ -32,11 +32,11 @@ def show(file: File, expected_head: Head = None, json: Json = False) -> None:
     Example: dpadmm ledger show study.ledger
     """
     with _open(file, expected_head) as ledger:
-        said, runs, profiles = ledger.statement(), ledger.runs(), ledger.profiles()
+        statement, runs, profiles = ledger.statement(), ledger.runs(), ledger.profiles()
         if json:
-            print_json({"command": "ledger show", **_as_json(said, runs, profiles)})
+            print_json({"command": "ledger show", **_as_json(statement, runs, profiles)})
         else:
-            _print_statement(said, runs)
+            _print_statement(statement, runs)
             _print_profiles(profiles)
 
 
@@ -95,44 +95,44 @@ def verify(file: File, expected_head: Head = None) -> None:
 
 
 def _as_json(
-    said: "LedgerStatement", runs: "tuple[RunSpending, ...]", profiles: "tuple[KeptProfile, ...]"
+    statement: "LedgerStatement", runs: "tuple[RunSpending, ...]", profiles: "tuple[KeptProfile, ...]"
 ) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {
-        "budget": asdict(said.budget),
-        "spent_epsilon": json_number(said.spent_epsilon),
-        "left_epsilon": said.left_epsilon,
-        "releases": said.releases,
-        "refusals": said.refusals,
-        **encode(said.protection),
-        "strength": said.strength.value,
-        "standing": said.standing,
-        "declared": list(said.declared),
-        "holds_adaptively": said.holds_adaptively,
-        "head": said.head,
-        "entries": said.entries,
-        "data_version": said.version,
-        "data_since": said.version_since,
-        "silos": [asdict(silo) | {"spent_epsilon": json_number(silo.spent_epsilon)} for silo in said.silos],
+        "budget": asdict(statement.budget),
+        "spent_epsilon": json_number(statement.spent_epsilon),
+        "left_epsilon": statement.left_epsilon,
+        "releases": statement.releases,
+        "refusals": statement.refusals,
+        **encode(statement.protection),
+        "strength": statement.strength.value,
+        "standing": statement.standing,
+        "declared": list(statement.declared),
+        "holds_adaptively": statement.holds_adaptively,
+        "head": statement.head,
+        "entries": statement.entries,
+        "data_version": statement.version,
+        "data_since": statement.version_since,
+        "silos": [asdict(silo) | {"spent_epsilon": json_number(silo.spent_epsilon)} for silo in statement.silos],
         "runs": [asdict(run) | {"alone_epsilon": json_number(run.alone_epsilon)} for run in runs],
         "profiles": [{key: value for key, value in encode(kept).items() if key != "data"} for kept in profiles],
     }
 
 
-def _print_statement(said: "LedgerStatement", runs: "tuple[RunSpending, ...]") -> None:
+def _print_statement(statement: "LedgerStatement", runs: "tuple[RunSpending, ...]") -> None:
     from dataclasses import replace
 
     from rich.console import Console
     from rich.table import Table
 
-    silos = tuple(replace(each, silo=without_controls(each.silo)) for each in said.silos)
-    declared = tuple(map(without_controls, said.declared))
-    print_line(str(replace(said, silos=silos, declared=declared)))
+    silos = tuple(replace(each, silo=without_controls(each.silo)) for each in statement.silos)
+    declared = tuple(map(without_controls, statement.declared))
+    print_line(str(replace(statement, silos=silos, declared=declared)))
     if not runs:
         return
     table = Table(title="Releases by run", title_justify="left")
-    versions = ("data",) if said.version > 1 else ()
+    versions = ("data",) if statement.version > 1 else ()
     for name in ("run", "algorithm", *versions, "releases", "silos", "epsilon alone", "of it profile", "last"):
         is_text = name in ("run", "algorithm", "last")
         table.add_column(name, justify="left" if is_text else "right", overflow="fold")

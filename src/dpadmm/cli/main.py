@@ -89,7 +89,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except typer.BadParameter as problem:
-            # Its words alone are the same in all versions of typer, but for what they may begin with.
+            # Its text alone is the same in all versions of typer, but for what they may begin with.
             given = re.search(r"'(.*)' is not one of (.*)", problem.message)
             if given is None:
                 raise

@@ -1,4 +1,4 @@
-"""Options that several commands share: those of a fit with the words of `dpadmm.settings`."""
+"""Options that several commands share: those of a fit with the help of `dpadmm.settings`."""
 
 from pathlib import Path
 from typing import Annotated

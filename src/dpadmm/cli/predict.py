@@ -1,4 +1,4 @@
-"""`dpadmm predict`: predictions of a saved model, in the words of the table."""
+"""`dpadmm predict`: predictions of a saved model, with the names of the table."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any

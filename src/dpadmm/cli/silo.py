@@ -290,13 +290,13 @@ def new_data(
 
     from dpadmm.data.reading import is_text_file
     from dpadmm.federation.admin.maintenance import change_data
-    from dpadmm.federation.party_directory import sole
+    from dpadmm.federation.party_directory import exclusive_lock
     from dpadmm.federation.policy import Policy
     from dpadmm.federation.silo_directory import SiloDirectory
 
     files = SiloDirectory(directory)
     files.check()
-    with sole(files.lock, "This silo"):
+    with exclusive_lock(files.lock, "This silo"):
         policy = Policy.load(files.policy)
         now = policy.screening
         rules = CellRules(
@@ -304,7 +304,7 @@ def new_data(
             unlisted=unlisted or now.unlisted,
             out_of_range=out_of_range or now.out_of_range,
         )
-        # As the earlier table, where nothing else is said and it is of the same kind.
+        # As the earlier table, where nothing else is stated and it is of the same kind.
         stated = policy.written
         if not is_text_file(data):  # other files know their cells
             stated = replace(stated, sep=None, decimal=None, encoding=None)
@@ -312,16 +312,16 @@ def new_data(
         written = replace(written, **open_ones)
         policy = replace(policy, data=str(data.resolve()), written=written, screening=rules)
         change = change_data(files, policy, may_close=abandon)
-    said = change.statement
+    statement = change.statement
     print_notes(change.notes)
     typer.echo(
-        f"{policy.name} {'now uses' if change.is_new else 'already uses'} version {said.version} of its data, "
+        f"{policy.name} {'now uses' if change.is_new else 'already uses'} version {statement.version} of its data, "
         f"{policy.data}{'' if change.records is None else f': {change.records} records'}.\n"
-        f"Spent on all versions: epsilon {said.spent_epsilon:.6g} of {said.budget.epsilon:.6g}; left "
-        f"{said.left_epsilon:.6g}.\n"
+        f"Spent on all versions: epsilon {statement.spent_epsilon:.6g} of {statement.budget.epsilon:.6g}; left "
+        f"{statement.left_epsilon:.6g}.\n"
         f"{admin.closed_runs_text(change.closed)}"
         f"{admin.lost_runs_text(change.unfit, 'state another number of records')}"
-        f"Now send {files.entry} to whoever drafts the terms. Note the ledger's head: {said.head}"
+        f"Now send {files.entry} to whoever drafts the terms. Note the ledger's head: {statement.head}"
     )
 
 
@@ -336,12 +336,12 @@ def rotate_key(directory: admin.SiloDirectory, forget: admin.Forget = False, aba
     """
     from dpadmm.federation.admin.maintenance import rotate_silo_key
     from dpadmm.federation.keys import fingerprint
-    from dpadmm.federation.party_directory import sole
+    from dpadmm.federation.party_directory import exclusive_lock
     from dpadmm.federation.silo_directory import SiloDirectory
 
     files = SiloDirectory(directory)
     files.check()
-    with sole(files.lock, "This silo"):
+    with exclusive_lock(files.lock, "This silo"):
         change = rotate_silo_key(files, is_old_kept=not forget, may_close=abandon)
     typer.echo(
         f'{directory} has a new key.\nkey = "{change.key.public}"\n'

@@ -1,4 +1,4 @@
-"""`dpadmm summary`: the coefficients of a model, with confidence intervals where these can be told."""
+"""`dpadmm summary`: the coefficients of a model, with confidence intervals where they exist."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ def summary(
 ) -> None:
     """Print the coefficients of a model of two classes, in the units of the table.
 
-    With confidence intervals if it was fitted for them (dpadmm fit --aim inference) and they can be told, else the
+    With confidence intervals if it was fitted for them (dpadmm fit --aim inference) and they exist, else the
     reason why not. Nothing is spent: all of it follows from what was released.
 
     Example: dpadmm summary model.json

@@ -41,7 +41,7 @@ _PYTHON = {"groups": "split_by", "persons": "person", "random_state": "seed", "o
 """Parameters of Python that commands have under other names."""
 
 _OPTIONS: dict[str, str] = {}
-"""What the command that was asked for calls its parameters; both words of a switch."""
+"""What the command that was asked for calls its parameters; both names of a switch."""
 
 _OUTPUTS = (1, 2)  # file descriptors of standard output and standard error
 

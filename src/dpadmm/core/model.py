@@ -44,8 +44,8 @@ Place: TypeAlias = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Collusion:
-    """What is *not* certified where only sums are seen (C12): the epsilon, at the same delta, if more silos look.
+class CollusionEpsilon:
+    """What is *not* certified where only sums are seen (C12): the epsilon, at the same delta, if more silos collude.
 
     if_all: of all silos but a person's own. if_one: of one, where the certified figure counts none; else None.
     """
@@ -54,11 +54,11 @@ class Collusion:
     if_one: float | None = None
 
     @classmethod
-    def of(cls, account: Account, delta: float) -> "Collusion | None":
+    def of(cls, account: Account, delta: float) -> "CollusionEpsilon | None":
         """Return what an account says about it; None where no sums of shares were released."""
         if account.if_all_collude is None:
             return None
-        one = account.if_one_looks
+        one = account.if_one_colludes
         return cls(if_all=account.if_all_collude.epsilon(delta), if_one=None if one is None else one.epsilon(delta))
 
 
@@ -80,7 +80,7 @@ class ProfileCost:
 class SearchCost:
     """How settings were chosen among candidates, and what that costs, all of it a part of the certified figure.
 
-    candidates: in words, all of them public. trained: how many of them were, each with its share of the budget.
+    candidates: described, all of them public. trained: how many of them were, each with its share of the budget.
     chosen: the one that was kept. epsilon: of the noisy scores by themselves; None where simulations alone decided.
     """
 
@@ -131,7 +131,7 @@ class Guarantee:
     n_models: how many models share it (one per class where each is trained against the rest, else 1).
     origin: where the noise came from; the figures are about a release only if that was secure.
     profile: what the column profile behind a model costs, a part of epsilon; None without one.
-    collusion: where only sums are seen, what is seen if more silos look than `protection` counts (C12).
+    collusion: where only sums are seen, the epsilon if more silos collude than `protection` counts (C12).
     search: how settings were chosen among candidates, a part of epsilon; None where there was no choice.
     declared: the user's own parts on whose declared constants the figure rests: it is certified if these hold.
     """
@@ -147,7 +147,7 @@ class Guarantee:
     n_models: int = 1
     subject: str = "the model"
     profile: ProfileCost | None = None
-    collusion: Collusion | None = None
+    collusion: CollusionEpsilon | None = None
     search: SearchCost | None = None
     declared: tuple[str, ...] = ()
 
@@ -177,7 +177,7 @@ class Guarantee:
             assumptions=(*account.assumptions, *assumptions),
             noise=NoiseSummary.of(releases),
             origin=origin,
-            collusion=Collusion.of(account, delta),
+            collusion=CollusionEpsilon.of(account, delta),
             declared=tuple(account.declared),
             **others,
         )
@@ -262,7 +262,7 @@ class MethodChoice:
 
 @dataclass(frozen=True)
 class ProcessingDetails:
-    """Who answers for the processing and why it was done, in the words of whoever trained or reports."""
+    """Who answers for the processing and why it was done, as stated by whoever trained or reports."""
 
     purpose: str = ""
     controller: str = ""
@@ -289,7 +289,7 @@ class RoundFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """What the ledger said: the budget, what is spent and left, and the head that pins its history.
+    """The state of the ledger: the budget, what is spent and left, and the head that pins its history.
 
     data_version, data_since: which version of the data it is about now; what was spent on earlier ones is counted.
     """
@@ -361,7 +361,7 @@ class ReleasedModel:
 
     @property
     def loss_description(self) -> str:
-        """What kind of model it is, in words; they follow from `loss` and are never read back."""
+        """What kind of model it is; the text follows from `loss` and is never read back."""
         return loss_description(self.loss)
 
     @property
@@ -404,7 +404,7 @@ class ReleasedModel:
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, rows: Any, *, threshold: float | None = None, cells: CellRules | None = None) -> NDArray[Any]:
-        """Return the predicted classes, or numbers, in the words or units of the table.
+        """Return the predicted classes, or numbers, with the names or units of the table.
 
         With a threshold, the second of two classes is predicted where its probability is above it; choosing one costs
         no privacy, as long as it is not chosen by looking at private records.
@@ -482,7 +482,7 @@ class ReleasedModel:
 
         Parameters
         ----------
-        spending: what the ledger says now, see `spending_now`; without, what it said when the model was trained.
+        spending: of the ledger now, see `spending_now`; without, as it was when the model was trained.
         name: the model's file, as the commands on the page name it; None if there is none.
         purpose, controller, contact: why the data were processed, who answers for it, and whom to ask. The page shows
             them as they are given; what is left out is as the model's file has it, or "not stated".

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import option_name, safe_repr
-from dpadmm.data.profile import CategoryBins, ProfileForm
+from dpadmm.data.profile import CategoryBins, ProfileForm, ReleasedProfile
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.privacy.accounting import Target
@@ -35,11 +35,13 @@ class TableShape:
     """Public facts about a table that is encoded as the plan says.
 
     n_numeric: columns of numbers. categories: how many each categorical column has. counts: bins of a profile in all.
+    shares: of the records in each of these categories, by a profile that was released before; none without one.
     """
 
     n_numeric: int
     categories: tuple[int, ...] = ()
     counts: int = 0
+    shares: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         """Refuse a table without columns."""
@@ -50,10 +52,12 @@ class TableShape:
             object.__setattr__(self, "counts", _USUAL_BINS * self.n_numeric + sum(k + 1 for k in self.categories))
 
     @classmethod
-    def of(cls, form: ProfileForm) -> "TableShape":
-        """Return the shape of a table with these public columns."""
+    def of(cls, form: ProfileForm, profile: ReleasedProfile | None = None) -> "TableShape":
+        """Return the shape of a table with these public columns; profile: of them, if it was released before."""
         categories = tuple(b.n_categories for b in form.bins if isinstance(b, CategoryBins))
-        return cls(form.n_numeric, categories, form.size)
+        scales = () if profile is None else profile.scales(form.columns)
+        shares = tuple(scale.centre for scale, b in zip(scales, form.bins, strict=False) if isinstance(b, CategoryBins))
+        return cls(form.n_numeric, categories, form.size, shares)
 
 
 @dataclass(frozen=True)

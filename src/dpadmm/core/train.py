@@ -173,8 +173,8 @@ def train(
 
     Parameters
     ----------
-    candidates: what is asked for; of several, which differ in what is fitted and how, one is chosen (C15). names: in
-        words, of each. compared: how many are trained, None where public facts decide.
+    candidates: what is asked for; of several, which differ in what is fitted and how, one is chosen (C15). names: of
+        each, for messages. compared: how many are trained, None where public facts decide.
     ledger_file: where the cost is recorded; a new file is made only when nothing but the data can stand in the way.
     on_plan: sees the plan, of several candidates the most promising one's, before anything is spent: it may print, warn
         or raise, and returns what the statement assumes beyond the certificates and what the rows assume.

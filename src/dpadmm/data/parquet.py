@@ -29,7 +29,7 @@ from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.reading import PARQUET, call_reader, name_columns
 from dpadmm.data.schema import Schema
-from dpadmm.data.tables import CellFindings, ScreenedCells, check_present, conclude, read_cells
+from dpadmm.data.tables import CellFindings, ScreenedCells, check_findings, check_present, read_cells
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.ledger.fingerprints import column_digest
@@ -422,7 +422,7 @@ class StreamedRows:
             files.append(CellFindings(where))
             for part in parts:
                 files[-1].add(part)
-        return conclude(files, self.reader.schema, self.reader.screening, self.table.where)
+        return check_findings(files, self.reader.schema, self.reader.screening, self.table.where)
 
     def counts(self, form: ProfileForm, row_weights: Floats | None = None) -> Floats:
         """Return the counts of all rows, each of which counts one."""

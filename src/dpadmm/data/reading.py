@@ -332,7 +332,7 @@ def call_reader(path: Path, kind: str, read: Callable[[], Any]) -> Any:
             why = f"{problem.strerror}."
         elif kind != "text":
             why = "it is damaged, has another format, or contains types that pandas does not know. Write it again."
-        else:  # of the complaint itself, the number of a line alone may be said
+        else:  # of the complaint itself, only the number of a line may be shown
             why = (
                 f"{f'near line {line[1]}' if line else 'somewhere'}, a row has more cells than the first line, a "
                 "quotation mark is not closed, or the file is damaged. Give every row as many cells as the first line, "

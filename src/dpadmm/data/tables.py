@@ -132,7 +132,7 @@ def read_cells(
     return ScreenedCells(tuple(schema.columns), cells, labels, blank, ()), findings
 
 
-def conclude(files: Sequence[CellFindings], schema: Schema, how: CellRules, where: str) -> tuple[str, ...]:
+def check_findings(files: Sequence[CellFindings], schema: Schema, how: CellRules, where: str) -> tuple[str, ...]:
     """Refuse the files of one silo, called `where`, for what was found in them, or return notes for the data's holder.
 
     Messages quote no cell.
@@ -146,8 +146,8 @@ def conclude(files: Sequence[CellFindings], schema: Schema, how: CellRules, wher
                 rows = f"rows {', '.join(map(str, first))}" if number > 1 else f"row {first[0]}"
                 more = f" and {number - _MOST_ROWS} more" if number > _MOST_ROWS else ""
                 faults.append(f"{found.where}, {rows}{more}, column {column.name!r}: {fault}")
-            elif (said := _describe_change(kind, how, is_label=column is schema.label)) is not None:
-                notes.append(f"{found.where}, column {column.name!r}: {plural(number, 'cell')} {said}")
+            elif (change := _describe_change(kind, how, is_label=column is schema.label)) is not None:
+                notes.append(f"{found.where}, column {column.name!r}: {plural(number, 'cell')} {change}")
     if faults:
         listed, rest = faults[:_MOST_FINDINGS], len(faults) - _MOST_FINDINGS
         head = [f"{len(faults)} columns cannot be used as they are:"] if len(faults) > 1 else []
@@ -243,7 +243,7 @@ def screen_cells(
     places = frame.index if pd.api.types.is_integer_dtype(frame.index.dtype) else np.arange(len(frame))
     numbers = np.asarray(places, dtype=np.int64) + 1
     cells, findings = read_cells(schema, frame, numbers, where, screening, is_labelled=is_labelled)
-    return replace(cells, notes=conclude([findings], schema, screening, where))
+    return replace(cells, notes=check_findings([findings], schema, screening, where))
 
 
 def with_names(frame: pd.DataFrame, needed: Sequence[str], where: str) -> pd.DataFrame:
@@ -260,7 +260,7 @@ def with_names(frame: pd.DataFrame, needed: Sequence[str], where: str) -> pd.Dat
 
 
 def check_present(where: str, wanted: Sequence[str], found: Sequence[Any]) -> None:
-    """Refuse a table that lacks wanted columns; what its own are called is not said.
+    """Refuse a table that lacks wanted columns; the names of its own are not shown.
 
     >>> check_present("a.parquet", ["age", "sex"], ["sex", "pay", "id"])
     Traceback (most recent call last):
@@ -340,11 +340,11 @@ class SiloTable:
         return screen_cells(schema, frame, self.where, screening, may_be_empty=may_be_empty)
 
     def ledger_columns(self, name: str, persons: NDArray[np.intp] | None = None) -> SiloColumns:
-        """Return the table as a ledger knows it, see `known_cells`; persons: whose each row is."""
-        return SiloColumns.of_frame(name, known_cells(self.frame, self.where), persons).sharing(self.hashed)
+        """Return the table as a ledger knows it, see `cells_for_ledger`; persons: whose each row is."""
+        return SiloColumns.of_frame(name, cells_for_ledger(self.frame, self.where), persons).sharing(self.hashed)
 
 
-def known_cells(frame: pd.DataFrame, where: str | Path) -> pd.DataFrame:
+def cells_for_ledger(frame: pd.DataFrame, where: str | Path) -> pd.DataFrame:
     """Return the cells by which a ledger knows a table: in text files, texts for an empty cell are as nothing at all.
 
     So a table stays the same data when a schema lists one of these texts as a category, and in Python, where pandas

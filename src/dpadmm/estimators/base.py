@@ -42,7 +42,7 @@ from dpadmm.estimators.notices import (
     no_ledger_notice,
     warn_once,
 )
-from dpadmm.estimators.owners import Owners
+from dpadmm.estimators.owners import RowOwners
 from dpadmm.inference.intervals import CoefficientTable
 from dpadmm.models.predict import coefficients_in_units, score_rows
 from dpadmm.planner.planner import Plan, hopeless_text, large_delta_text
@@ -127,7 +127,7 @@ class PrivateLinearModel(PrivateEstimator):
         """Return the loss of a record."""
         raise NotImplementedError
 
-    def _array_dataset(self, X: Any, y: Any, owners: Owners) -> tuple[Dataset, NDArray[Any]]:
+    def _array_dataset(self, X: Any, y: Any, owners: RowOwners) -> tuple[Dataset, NDArray[Any]]:
         """Return an array and its labels, checked, and the classes as they came, none for a number."""
         raise NotImplementedError
 
@@ -139,7 +139,7 @@ class PrivateLinearModel(PrivateEstimator):
         Parameters
         ----------
         X: an array (n, d), or with a schema a DataFrame with its columns, in any order. y: (n,), with a schema in the
-            words or numbers of its label.
+            names or numbers of its label.
         groups: (n,), the silo of each record; None is one silo.
         persons: (n,), the person ID of each row, where people have several; each is then protected with all their
             rows, which count one together. None: every row is a person's only one.
@@ -149,7 +149,7 @@ class PrivateLinearModel(PrivateEstimator):
         self._train([self._resolved(has_persons=persons is not None)], X, y, groups, persons)
         return self
 
-    def _dataset(self, settings: ResolvedSettings, X: Any, y: Any, owners: Owners) -> tuple[Dataset, NDArray[Any]]:
+    def _dataset(self, settings: ResolvedSettings, X: Any, y: Any, owners: RowOwners) -> tuple[Dataset, NDArray[Any]]:
         """Return the rows, checked, and the classes as they came, none for a number."""
         schema = settings.settings.schema
         if schema is None:
@@ -253,7 +253,7 @@ class PrivateLinearModel(PrivateEstimator):
         Warnings come before anything is spent, so that whoever turns them into errors loses nothing.
         """
         settings = candidates[0]
-        owners = Owners(groups, persons, settings.settings.privacy.keep, settings.protection.silos_per_person)
+        owners = RowOwners(groups, persons, settings.settings.privacy.keep, settings.protection.silos_per_person)
         dataset, classes = self._dataset(settings, X, y, owners)
         dataset = dataset.weighted(settings.settings.class_weight)
 

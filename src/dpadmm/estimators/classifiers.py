@@ -14,7 +14,7 @@ from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import ArrayLabel
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import array_dataset, class_list, encoded_classes, hide_cells, training_data
-from dpadmm.estimators.owners import Owners
+from dpadmm.estimators.owners import RowOwners
 from dpadmm.models.predict import predict_from_scores, probabilities_from_scores
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic, Loss, SmoothedHinge
@@ -34,7 +34,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
 
     classes_: NDArray[Any] = field(init=False)
 
-    def _array_dataset(self, X: Any, y: Any, owners: Owners) -> tuple[Dataset, NDArray[Any]]:
+    def _array_dataset(self, X: Any, y: Any, owners: RowOwners) -> tuple[Dataset, NDArray[Any]]:
         table, labels = training_data(self, X, y, is_numeric=False)
         with hide_cells(self):
             check_classification_targets(labels)

@@ -25,7 +25,7 @@ from dpadmm.data.encoding import RowEncoding, box_of
 from dpadmm.data.schema import Schema, numbered_names
 from dpadmm.data.tables import screen_cells
 from dpadmm.errors import InputError, raise_alone
-from dpadmm.estimators.owners import Layout, Owners, refuse_as
+from dpadmm.estimators.owners import RowOwners, RowsBySilo, refuse_as
 from dpadmm.models.predict import encode_predictions, read_rows, shift_to_threshold
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.problems.arrays import Floats, Matrix
@@ -164,7 +164,7 @@ _BY_SCHEMA = "cells are encoded by the public schema and the released column pro
 
 
 def array_dataset(
-    estimator: Any, X: Matrix, y: NDArray[Any], label: Label, labels: Floats, owners: Owners, note: str
+    estimator: Any, X: Matrix, y: NDArray[Any], label: Label, labels: Floats, owners: RowOwners, note: str
 ) -> Dataset:
     """Return the rows of an array with their encoded labels, and what the estimator's parameters state about them.
 
@@ -207,7 +207,7 @@ def _public_map(description: str) -> str:
     return f"before training, {description}; this map is public"
 
 
-def table_dataset(schema: Schema, screening: CellRules, table: pd.DataFrame, owners: Owners) -> Dataset:
+def table_dataset(schema: Schema, screening: CellRules, table: pd.DataFrame, owners: RowOwners) -> Dataset:
     """Return the rows of a table with its label, screened as `dpadmm fit` does."""
     layout, places = owners.layout(len(table)), [str(name).strip() for name in table.columns]
     return Dataset(
@@ -241,7 +241,7 @@ def predict_and_label(
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
     """Return predictions and labels of a labelled table with a schema, and which rows were blanked.
 
-    Numbers are in their own units, classes -1 or +1: the label's words may have several names for one class.
+    Numbers are in their own units, classes -1 or +1: the label may have several names for one class.
     """
     label, read = model.schema.label, read_rows(model, table, "X", screening, is_labelled=True)
     scores = np.asarray(read.features @ model.weights.T)
@@ -340,8 +340,8 @@ def ledger_data(X: Any, y: Any = None, groups: Any = None, persons: Any = None) 
     if table.ndim != 2:
         raise InputError(f"X must be a table with rows and columns, got an array of shape {table.shape}.")
     parts = {"X": table} | ({} if y is None else {"y": np.asarray(y)})
-    layout = Layout.of(groups, table.shape[0])
-    whose = [None] * len(layout.rows) if persons is None else Owners(groups, persons).numbers(layout).numbers
+    layout = RowsBySilo.of(groups, table.shape[0])
+    whose = [None] * len(layout.rows) if persons is None else RowOwners(groups, persons).numbers(layout).numbers
     return tuple(
         SiloColumns(name, {part: values[rows] for part, values in parts.items()}, numbers)
         for name, rows, numbers in zip(layout.names, layout.rows, whose, strict=True)

@@ -28,7 +28,7 @@ def refuse_as(text: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class RowsBySilo:
     """Which rows belong to which silo: those that are used, in the order of the silos' names.
 
     people: what they count, where people have several; None where every row counts one.
@@ -39,7 +39,7 @@ class Layout:
     people: tuple[PersonWeights, ...] | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, groups: Any, n_records: int) -> "Layout":
+    def of(cls, groups: Any, n_records: int) -> "RowsBySilo":
         """Return the layout that `groups` (n,) names; without groups there is one silo."""
         if groups is None:
             return cls((np.arange(n_records),), ("silo 0",))
@@ -52,7 +52,7 @@ class Layout:
 
 
 @dataclass(frozen=True, eq=False)
-class Owners:
+class RowOwners:
     """To whom each row belongs, as the caller of a fit says.
 
     groups: (n,), the silo of each row; None is one silo. persons: (n,), the person of each row; None where every row
@@ -75,9 +75,9 @@ class Owners:
                 "keep limits the rows of a person: say which person each row belongs to, fit(..., persons=...)."
             )
 
-    def layout(self, n_records: int) -> Layout:
+    def layout(self, n_records: int) -> RowsBySilo:
         """Return the layout of so many rows; refuse persons with rows in too many silos."""
-        whole = Layout.of(self.groups, n_records)
+        whole = RowsBySilo.of(self.groups, n_records)
         if self.persons is None:
             return whole
         people = self.numbers(whole)
@@ -86,7 +86,7 @@ class Owners:
         kept = tuple(rows[own.kept] for rows, own in zip(whole.rows, used, strict=True))
         return replace(whole, rows=kept, people=tuple(own.people for own in used))
 
-    def numbers(self, whole: Layout) -> Persons:
+    def numbers(self, whole: RowsBySilo) -> Persons:
         """Return the persons of every silo of a layout of all rows, as numbers."""
         labels = _one_each("persons", "person", self.persons, sum(len(part) for part in whole.rows))
         return Persons.of([labels[part] for part in whole.rows], ["persons"] * len(whole.rows), self.keep)

@@ -15,7 +15,7 @@ from dpadmm.data.encoding import target_range
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import array_dataset, hide_cells, training_data
 from dpadmm.estimators.notices import AssumedBoundsWarning
-from dpadmm.estimators.owners import Owners
+from dpadmm.estimators.owners import RowOwners
 from dpadmm.models.predict import predict_from_scores
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber, Loss
@@ -62,7 +62,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     def _loss(self) -> Loss:
         return Huber(checks.positive("huber_threshold", self.huber_threshold))
 
-    def _array_dataset(self, X: Any, y: Any, owners: Owners) -> tuple[Dataset, NDArray[Any]]:
+    def _array_dataset(self, X: Any, y: Any, owners: RowOwners) -> tuple[Dataset, NDArray[Any]]:
         low, high = (-1.0, 1.0) if self.target_bounds is None else target_range(self.target_bounds)
         table, target = training_data(self, X, y, is_numeric=True)
         target = np.asarray(target, dtype=np.float64)

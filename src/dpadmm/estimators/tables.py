@@ -194,31 +194,31 @@ class TableFit:
     has_progress: bool = False
 
     @classmethod
-    def of(cls, said: FitSettings, files: Sequence[Path] = (), *, has_progress: bool = False) -> Self:
+    def of(cls, given: FitSettings, files: Sequence[Path] = (), *, has_progress: bool = False) -> Self:
         """Check all that can be checked before a row is read; files: those that will be."""
-        path = None if said.ledger is None else Path(said.ledger)
-        stated = Path(said.schema) if isinstance(said.schema, str | os.PathLike) else None
-        out = said.out
+        path = None if given.ledger is None else Path(given.ledger)
+        stated = Path(given.schema) if isinstance(given.schema, str | os.PathLike) else None
+        out = given.out
         check_apart({"out": out.model, "report": out.report}, [stated, *files], path)
-        ledger = LedgerFile(path=path, budget=said.budget)
-        settings = ResolvedSettings.of(said, ledger.protection, has_persons=said.person is not None)
-        own = said.training.stated("row_norm", "threshold")
+        ledger = LedgerFile(path=path, budget=given.budget)
+        settings = ResolvedSettings.of(given, ledger.protection, has_persons=given.person is not None)
+        own = given.training.stated("row_norm", "threshold")
         if own:
             instead = " For tables, the schema states it." if own[0] == "row_norm" else ""
             raise InputError(f"{own[0]} is for estimators.{instead} Leave it out.")
-        schema = public_schema(said.schema, said.target, is_real=said.training.loss == "huber")
-        schema = schema.with_intercept(said.training.fit_intercept)
-        check_split(said.split_by, schema)
-        check_person(said.person, said.privacy.keep, settings.protection, schema, said.split_by)
+        schema = public_schema(given.schema, given.target, is_real=given.training.loss == "huber")
+        schema = schema.with_intercept(given.training.fit_intercept)
+        check_split(given.split_by, schema)
+        check_person(given.person, given.privacy.keep, settings.protection, schema, given.split_by)
         for place in (out.model, out.report):  # where it could not be written is known before anything is spent
             if place is not None:
                 check_writable(place, may_replace=out.force)
         if out.model is not None:
             check_suffix(out.model)
-        if said.class_weight is not None:
-            name_classes(schema.label, said.class_weight)  # refuses those that are none
-        ledger.check(said.epsilon)
-        if said.seed is not None and path is not None:
+        if given.class_weight is not None:
+            name_classes(schema.label, given.class_weight)  # refuses those that are none
+        ledger.check(given.epsilon)
+        if given.seed is not None and path is not None:
             raise InputError(
                 f"With {option_name('seed')} nothing is released, so there is nothing to record. Leave out "
                 f"{option_name('ledger')}."
@@ -226,15 +226,15 @@ class TableFit:
         return cls(schema=schema, settings=settings, ledger=ledger, has_progress=has_progress)
 
     @property
-    def said(self) -> FitSettings:
-        """The settings as they were said."""
+    def options(self) -> FitSettings:
+        """The settings as they were given."""
         return self.settings.settings
 
     def read(self, tables: AnyTables) -> Dataset:
         """Check and read the tables."""
         persons = None
-        if self.said.person is not None:
-            persons = persons_of(in_memory(tables), self.said.person, self.said.privacy.keep)
+        if self.options.person is not None:
+            persons = persons_of(in_memory(tables), self.options.person, self.options.privacy.keep)
             persons.check_silos(self.settings.protection.silos_per_person)
         self._check_texts(tables)
         if self.ledger.path is not None:
@@ -242,13 +242,13 @@ class TableFit:
         is_secret = self.settings.nominal_records is not None
         names = public_names(list(tables), self.settings.protection.unit)
         found = Dataset.of_tables(self.schema, tables, self.settings.screening, names, persons, may_be_empty=is_secret)
-        return found.weighted(self.said.class_weight)
+        return found.weighted(self.options.class_weight)
 
     def _check_texts(self, tables: AnyTables) -> None:
-        """Refuse words that the model file, its report or the terminal could not show."""
+        """Refuse text that the model file, its report or the terminal could not show."""
         texts = {
-            **{option_name(each): getattr(self.said.out, each) or "" for each in _SHOWN},
-            option_name("out"): str(self.said.out.model or ""),
+            **{option_name(each): getattr(self.options.out, each) or "" for each in _SHOWN},
+            option_name("out"): str(self.options.out.model or ""),
             option_name("ledger"): str(self.ledger.path or ""),
             "The schema": self.schema.to_json(),
             "The name of a silo or a file": "".join((*tables, *(table.where for table in tables.values()))),
@@ -261,10 +261,10 @@ class TableFit:
 
     def train(self, dataset: Dataset, show: Callable[[Plan], None]) -> SavedModel:
         """Plan, show the plan, reserve, run and save; a hopeless target is refused unless asked otherwise."""
-        files, budgets = self.said.out, list[UtilityPoint]()
+        files, budgets = self.options.out, list[UtilityPoint]()
 
         def on_plan(plan: Plan) -> tuple[str, ...]:
-            if (plan.is_hopeless or plan.lacks_intervals) and not self.said.training.anyway:
+            if (plan.is_hopeless or plan.lacks_intervals) and not self.options.training.anyway:
                 raise InputError(
                     f"{' '.join(plan.warnings)} Nothing was spent. To train anyway, add {option_name('anyway', True)}."
                 )

@@ -1,14 +1,14 @@
-"""How good a model is: exactly on public data, or by figures of private data that are accounted, one noisy sum each."""
+"""How good a model is: exactly on public data, or by metrics of private data that are accounted, one noisy sum each."""
 
 from dpadmm import _offer
 
 _HOMES = {
-    "CalibrationPart": "figures",
-    "Confusion": "figures",
-    "PrivateConfusion": "figures",
-    "PrivateEvaluation": "figures",
+    "CalibrationPart": "metrics",
+    "Confusion": "metrics",
+    "PrivateConfusion": "metrics",
+    "PrivateEvaluation": "metrics",
     "PrivateScore": "private",
-    "RocCurve": "figures",
+    "RocCurve": "metrics",
     "private_confusion": "private",
     "private_evaluation": "private",
     "private_score": "private",

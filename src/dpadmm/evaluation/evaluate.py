@@ -22,7 +22,7 @@ from dpadmm.data.tables import Screened, SiloTable, check_split, read_silos
 from dpadmm.errors import InputError
 from dpadmm.estimators.notices import NoLedgerWarning
 from dpadmm.estimators.tables import check_person, persons_of
-from dpadmm.evaluation.figures import PrivateConfusion, PrivateEvaluation
+from dpadmm.evaluation.metrics import PrivateConfusion, PrivateEvaluation
 from dpadmm.evaluation.private import (
     CountedRows,
     FigureRequest,
@@ -288,7 +288,7 @@ def _new_place(model: Path) -> Path:
 def accuracy_of(found: PrivateEvaluation) -> tuple[OtherFigure, tuple[OtherFigure, ...]]:
     """Return the accuracy, and beside it AUC and log-loss, as far as they are visible.
 
-    A log-loss that noise leaves open is left out; an AUC is said to be open.
+    A log-loss that noise leaves open is left out; an AUC is marked as open.
     """
     accuracy, others = found.confusion().accuracy, {"AUC": found.roc_auc()}
     if found.has_probabilities:
@@ -376,14 +376,14 @@ def text_of(found: Evaluation, threshold: float | None) -> str:
 
 def json_of(found: Evaluation, threshold: float | None) -> dict[str, Any]:
     """Return what was measured as plain values."""
-    said: dict[str, Any] = {"epsilon": 0.0}
+    record: dict[str, Any] = {"epsilon": 0.0}
     if found.measurement is not None:
-        said = {"recorded_in": found.recorded_in and str(found.recorded_in)} | encode(found.measurement)
+        record = {"recorded_in": found.recorded_in and str(found.recorded_in)} | encode(found.measurement)
     if found.counts is not None:
-        said |= {"evaluation": str(found.place), "figures": figures_json(found.counts, threshold)}
+        record |= {"evaluation": str(found.place), "figures": figures_json(found.counts, threshold)}
     if found.matrix is not None:
-        said |= {"classes": found.matrix.classes, "confusion": found.matrix.counts.tolist()}
-    return said
+        record |= {"classes": found.matrix.classes, "confusion": found.matrix.counts.tolist()}
+    return record
 
 
 def _measurement_text(found: Measurement) -> str:
@@ -412,10 +412,10 @@ def _matrix_text(matrix: PrivateConfusion) -> str:
 
 def _counts_text(found: PrivateEvaluation, threshold: float | None) -> str:
     """Return the table, group by group, the confusion matrix and the calibration of all records."""
-    said = found.privacy
+    cost = found.privacy
     lines = [
-        f"{found.records} {said.protection.counted}{said.protection.counting_note}, "
-        f"cost: epsilon {said.epsilon:.4g} at delta {said.delta:.3g}.",
+        f"{found.records} {cost.protection.counted}{cost.protection.counting_note}, "
+        f"cost: epsilon {cost.epsilon:.4g} at delta {cost.delta:.3g}.",
         *([f"({found.on})"] if found.on else []),
         "",
         _HEADER,
@@ -467,15 +467,15 @@ def figures_json(found: PrivateEvaluation, threshold: float | None) -> dict[str,
     def one(group: str | None) -> dict[str, Any]:
         at = found.confusion(threshold, group)
         counts = {name: each.as_json() for name, each in vars(at).items() if name != "threshold"}
-        said: dict[str, Any] = {
+        record: dict[str, Any] = {
             "roc_auc": found.roc_auc(group).as_json(),
             "confusion": {"threshold": at.threshold} | counts,
         }
         if found.has_probabilities:
-            said["log_loss"] = found.log_loss(group).as_json()
-            said["calibration"] = [
+            record["log_loss"] = found.log_loss(group).as_json()
+            record["calibration"] = [
                 vars(part) | {"observed": part.observed.as_json()} for part in found.calibration(group)
             ]
-        return said
+        return record
 
     return one(None) | {"by": found.by or None, "groups": {group: one(group) for group in found.groups}}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.evaluation.figures import PrivateEvaluation
+from dpadmm.evaluation.metrics import PrivateEvaluation
 from dpadmm.models.measurement import DEVIATIONS
 from dpadmm.report.figures import BLUE, GREY, blank, save_figure
 
@@ -28,9 +28,9 @@ def draw_evaluation(found: PrivateEvaluation, path: Path) -> None:
     _roc(axes[0], found)
     if found.has_probabilities:
         _calibration(axes[1], found)
-    said = found.privacy
+    cost = found.privacy
     figure.suptitle(
-        f"{found.label}: {found.records} records, epsilon {said.epsilon:.3g} at delta {said.delta:.3g}", fontsize=11
+        f"{found.label}: {found.records} records, epsilon {cost.epsilon:.3g} at delta {cost.delta:.3g}", fontsize=11
     )
     save_figure(figure, path)
 

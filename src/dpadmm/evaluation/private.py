@@ -32,8 +32,8 @@ from dpadmm.estimators.notices import (
     figure_without_ledger_notice,
     warn_once,
 )
-from dpadmm.estimators.owners import Layout, Owners
-from dpadmm.evaluation.figures import (
+from dpadmm.estimators.owners import RowOwners, RowsBySilo
+from dpadmm.evaluation.metrics import (
     LOG_ODDS_LIMIT,
     RESOLUTIONS,
     PrivateConfusion,
@@ -149,7 +149,7 @@ class CountedRows:
     def of_silos(self, protection: Protection) -> Sequence[Ints]:
         """Return the rows that are added up together: every silo's own where only sums are seen, else all."""
         is_sum = protection.view is View.AGGREGATE
-        layout = Layout.of(self.silos if is_sum else None, self.n)
+        layout = RowsBySilo.of(self.silos if is_sum else None, self.n)
         if is_sum:
             protection.check_silos(len(layout.rows))
         return layout.rows
@@ -159,7 +159,7 @@ def first_rows(X: Any, y: Any, groups: Any, persons: Any, protection: Protection
     """Return the rows that are counted, and where they stand: all, or of persons the first row in each silo."""
     if persons is None:
         return CountedRows(len(y), groups, silo_columns(X, y, groups)), np.arange(len(y))
-    used = Owners(groups, persons, 1, protection.silos_per_person).layout(len(y))
+    used = RowOwners(groups, persons, 1, protection.silos_per_person).layout(len(y))
     kept, silos = np.concatenate(used.rows), np.repeat(used.names, [len(part) for part in used.rows])
     return CountedRows(len(kept), silos, silo_columns(X, y, groups, persons)), kept
 
@@ -251,7 +251,7 @@ def _check_unit(usual: Protection, trained_for: Unit, *, is_counted: bool) -> No
     """Refuse a figure that hides a record where a person with all their rows is to be hidden.
 
     usual: what the ledger's budget is about. trained_for: what the model protects.
-    is_counted: whether it was said, now or to the ledger, how many records a person has.
+    is_counted: whether it was stated, now or to the ledger, how many records a person has.
     """
     if usual.unit is Unit.PERSON:
         raise InputError(
@@ -272,8 +272,8 @@ def _unit_of(model: Any) -> Unit:
     """Return what a model protects; of models that are not of this package, a record."""
     if isinstance(model, ReleasedModel):
         return model.guarantee.protection.unit
-    said = getattr(model, "privacy_", None)
-    return said.protection.unit if isinstance(said, Guarantee) else Unit.RECORD
+    guarantee = getattr(model, "privacy_", None)
+    return guarantee.protection.unit if isinstance(guarantee, Guarantee) else Unit.RECORD
 
 
 def _declared_of(model: Any, scores_rows_alone: bool) -> tuple[str, ...]:

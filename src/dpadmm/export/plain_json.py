@@ -11,16 +11,16 @@ FORMAT, VERSION = "dpadmm-plain-model", 1
 
 def model_as_json(model: ReleasedModel) -> str:
     """Return the model as JSON text; numbers are written so that they are read back exactly."""
-    encoding, said = model.encoding, model.guarantee
+    encoding, guarantee = model.encoding, model.guarantee
     constant = 0.0 if encoding.constant is None else encoding.constant
     document = {
         "format": FORMAT,
         "version": VERSION,
         "title": model.title,
         "created": model.created,
-        "epsilon": said.epsilon,
-        "delta": said.delta,
-        "is_private_release": said.is_private_release,
+        "epsilon": guarantee.epsilon,
+        "delta": guarantee.delta,
+        "is_private_release": guarantee.is_private_release,
         "columns": _columns(model),
         "radius": encoding.radius,
         "factor": encoding.share,

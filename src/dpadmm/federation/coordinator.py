@@ -29,7 +29,7 @@ from dpadmm.federation.coordinator_store import (
 )
 from dpadmm.federation.errors import FederationStopped, Refusal, printable, refusing_unexpected
 from dpadmm.federation.inbox import pooled_counts, read_step
-from dpadmm.federation.keys import SigningKey, open_envelope, split
+from dpadmm.federation.keys import SigningKey, body_of, open_envelope
 from dpadmm.federation.masked_sums import TakenSum, read_summand, total_of
 from dpadmm.federation.messages import Confirmations, Join, Joined, Message, Refused, Step, Vector
 from dpadmm.federation.rollback_detection import RollbackQuestions
@@ -128,7 +128,7 @@ class Coordinator:
         return self._key.seal(message.encode())
 
     def _to(self, agent: int, envelope: bytes) -> Request:
-        return Request(self.agreement.participants[agent].key, messages.mark(split(envelope)[1]), envelope)
+        return Request(self.agreement.participants[agent].key, messages.mark(body_of(envelope)), envelope)
 
     # --- what is due -------------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class Coordinator:
         k = self.round + 1
         done = self.stored.answers(k)
         if len(done) == len(self.terms.asked(k)):  # everything had arrived when the last process ended
-            self._complete(k)
+            self._finish_round(k)
             return self.waiting_for()
         return [agent for agent in self.terms.asked(k) if agent not in done]
 
@@ -224,7 +224,7 @@ class Coordinator:
         self.stored.add_answer(k, agent, envelope)
         if len(self.stored.answers(k)) < len(self.terms.asked(k)):
             return False
-        self._complete(k)
+        self._finish_round(k)
         return True
 
     def _accept_joined(self, agent: int, key: str, envelope: bytes) -> bool:
@@ -239,7 +239,7 @@ class Coordinator:
         except Refusal:
             return False
         name = self.name(agent)
-        if isinstance(answer, Refused) and answer.request == messages.mark(split(self.invitation)[1]):
+        if isinstance(answer, Refused) and answer.request == messages.mark(body_of(self.invitation)):
             reason = f"{name} refuses: {printable(answer.reason)}"
             if answer.code != "not_approved":
                 raise FederationStopped(reason)
@@ -360,7 +360,7 @@ class Coordinator:
         agents = Agents(problem.functions, problem.weights, problem.regulariser, nobody, np.arange(n), degrees, n)
         return self.terms.algorithm.start(agents, 1)[1]
 
-    def _complete(self, k: int) -> None:
+    def _finish_round(self, k: int) -> None:
         """Exchange the answers, with the coordinator's noise if it has any, and store the result in one step.
 
         What came under masks is added up first, and all noise is in that sum.
@@ -384,9 +384,11 @@ class Coordinator:
         try:
             return total_of(self.terms, k, parts)
         except Refusal as refusal:
-            said = f"The sum of round {k} cannot be used: {refusal} There is no way to tell which silo's part is wrong."
-            self._log("refused", said)
-            raise FederationStopped(f"{said} The run ends here; start a new one, under new terms.") from refusal
+            reason = (
+                f"The sum of round {k} cannot be used: {refusal} There is no way to tell which silo's part is wrong."
+            )
+            self._log("refused", reason)
+            raise FederationStopped(f"{reason} The run ends here; start a new one, under new terms.") from refusal
 
     def _store_round(self, k: int, inbox: Floats, estimate: Floats) -> None:
         self.stored.add_round(k, inbox, estimate, is_last=k == self.agreement.rounds)

@@ -11,7 +11,7 @@ from dpadmm.federation import sqlite_file
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.keys import SigningKey, need_extra
-from dpadmm.federation.party_directory import PartyDirectory, complete, new_directory
+from dpadmm.federation.party_directory import PartyDirectory, finish_creation, new_directory
 from dpadmm.federation.terms import PROFILE_ROUND
 from dpadmm.privacy.ledger.store import identity
 from dpadmm.problems.arrays import Floats
@@ -188,12 +188,12 @@ class CoordinatorFiles(PartyDirectory):
 
     def is_made(self) -> bool:
         """Return whether there is a coordinator; one that was made but for its last step is completed."""
-        complete(self.directory)
+        finish_creation(self.directory)
         return self.key_file.exists()
 
     def check(self) -> None:
         """Refuse a directory that is no coordinator's, by name."""
-        complete(self.directory)
+        finish_creation(self.directory)
         if self.key_file.is_file() and self.database.is_file():
             return
         is_other = (self.directory / "policy.toml").exists()

@@ -12,7 +12,7 @@ from dpadmm.errors import BudgetError, DpadmmError, without_controls
 _log = logging.getLogger("dpadmm")
 
 LONGEST = 500
-"""Characters of a stranger's words that are kept."""
+"""Characters that are kept of text from others."""
 
 MACHINE_FAILURES = (OSError, MemoryError, sqlite3.Error)
 """Not the fault of a message, and may pass: a full disk, no memory, a file that another process holds."""
@@ -43,7 +43,7 @@ class UnexpectedFailure(Refusal):
     """
 
     def __init__(self, failure: Exception) -> None:
-        """Keep what may be told."""
+        """Keep what may be shown to others."""
         frames = traceback.extract_tb(failure.__traceback__)
         place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
         super().__init__(f"{type(failure).__name__}{place}")
@@ -70,7 +70,7 @@ def refusing_unexpected() -> Iterator[None]:
 
 
 def public_reason(refusal: DpadmmError) -> str:
-    """Return what may be told outside: refusals of ours speak of public facts, other errors may not."""
+    """Return what may be shown outside: refusals of ours speak of public facts, other errors may not."""
     if isinstance(refusal, Refusal) and not isinstance(refusal, UnexpectedFailure):
         return printable(str(refusal))
     if isinstance(refusal, BudgetError):

@@ -92,21 +92,21 @@ class SigningKey:
         return self.private.sign(body) + body
 
 
-def split(envelope: bytes) -> tuple[bytes, bytes]:
-    """Return signature and body of an envelope."""
+def body_of(envelope: bytes) -> bytes:
+    """Return the body of an envelope, which follows the signature."""
     if not isinstance(envelope, bytes) or len(envelope) <= SIGNATURE_BYTES:
         raise MessageError("An envelope is too short to hold a signature.")
-    return envelope[:SIGNATURE_BYTES], envelope[SIGNATURE_BYTES:]
+    return envelope[SIGNATURE_BYTES:]
 
 
 def open_envelope(envelope: bytes, key: str) -> bytes:
     """Return the body of an envelope if `key` (hex) has signed it; `MessageError` if not."""
-    signature, body = split(envelope)
+    body = body_of(envelope)
     ed25519, _ = _tools()
     from cryptography.exceptions import InvalidSignature
 
     try:
-        ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(signature, body)
+        ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(envelope[:SIGNATURE_BYTES], body)
     except (InvalidSignature, ValueError) as problem:
         raise MessageError("The signature was not made with the key named in the terms.") from problem
     return body

@@ -1,4 +1,4 @@
-"""Sums under masks between silos (C12): whose mask keys they are, what leaves a silo, what all of it adds up to.
+"""Sums under masks between silos (C12): who owns the mask keys, what leaves a silo, what all of it adds up to.
 
 Every silo makes one X25519 key for a run and puts its public part into the message by which it joins, signed with its
 identity key, with the digest of the terms. The coordinator relays all of these messages, the *roster*, with a silo's

@@ -85,7 +85,7 @@ def _silo(coordinator: "Coordinator", agent: int, rounds: int) -> SiloOutcome:
     terms, me = coordinator.terms, coordinator.agreement.participants[agent]
     spent = terms.releases_through(agent, rounds)
     listed = spent or terms.all_releases(agent) or list(terms.plan)  # a walk may never visit a silo
-    said = account_for(listed)
+    account = account_for(listed)
     first = next((release for release in listed if release.round != PROFILE_ROUND), listed[0])
     return SiloOutcome(
         name=me.name,
@@ -96,7 +96,7 @@ def _silo(coordinator: "Coordinator", agent: int, rounds: int) -> SiloOutcome:
         least_noise=min(release.noise_ratio for release in listed),
         noise_level=first.noise,
         sensitivity=first.bound,
-        certificate=", ".join(said.theorems),
-        strength=said.strength.value,
-        view=said.protection.view.value,
+        certificate=", ".join(account.theorems),
+        strength=account.strength.value,
+        view=account.protection.view.value,
     )

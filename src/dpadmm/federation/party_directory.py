@@ -26,7 +26,7 @@ _LOOK_SECONDS = 0.5  # whoever only looks whether a lock is held (`is_held`) is 
 
 
 @contextlib.contextmanager
-def sole(path: Path, what: str) -> Iterator[None]:
+def exclusive_lock(path: Path, what: str) -> Iterator[None]:
     """Hold a lock file; `InputError` if another process holds it. It is free again when this process ends."""
     with path.open("a") as file:
         until = time.monotonic() + _LOOK_SECONDS
@@ -80,7 +80,7 @@ def new_directory(directory: Path, what: str) -> Iterator[Path]:
     what: a silo or a coordinator, for messages.
     """
     try:
-        complete(directory)
+        finish_creation(directory)
         if directory.exists():
             drafts = directory, ".new-"
             _clear(*drafts)
@@ -92,7 +92,7 @@ def new_directory(directory: Path, what: str) -> Iterator[Path]:
             _clear(*drafts)
         draft = Path(tempfile.mkdtemp(dir=drafts[0], prefix=drafts[1]))
         try:
-            with sole(draft / LOCK, f"The command that makes {directory}"):
+            with exclusive_lock(draft / LOCK, f"The command that makes {directory}"):
                 yield draft
                 for folder, _, names in os.walk(draft):  # all of it reaches the disk before it appears under its name
                     for name in names:
@@ -101,7 +101,7 @@ def new_directory(directory: Path, what: str) -> Iterator[Path]:
                     sync_directory(Path(folder))
                 if directory in draft.parents:
                     draft.rename(directory / _COMPLETE)  # from now on it is finished, not begun again
-                    complete(directory)
+                    finish_creation(directory)
                     directory.chmod(0o700)  # whatever it was before
                 else:
                     draft.rename(directory)  # fails if another command was quicker
@@ -119,7 +119,7 @@ def _clear(parent: Path, prefix: str) -> None:
             shutil.rmtree(draft, ignore_errors=True)
 
 
-def complete(directory: Path) -> None:
+def finish_creation(directory: Path) -> None:
     """Move what was made in a directory to its place, or what is left to move after a kill."""
     draft = directory / _COMPLETE
     if draft.is_dir():

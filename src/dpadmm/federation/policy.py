@@ -200,8 +200,8 @@ class SiloEntry:
         try:
             return decode(cls, parse_toml(read_text(path)), "it")
         except InputError as problem:
-            said = printable(f"{path} is not a silo's entry: {str(problem).rstrip('.')}")
-            raise InputError(f"{said}. `dpadmm silo init` writes one.") from problem
+            reason = printable(f"{path} is not a silo's entry: {str(problem).rstrip('.')}")
+            raise InputError(f"{reason}. `dpadmm silo init` writes one.") from problem
 
     def participant(self, records: int) -> Participant:
         """Return the silo as terms name it, with so many records."""

@@ -18,7 +18,7 @@ from dpadmm.errors import ResumeError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import stored_terms
 from dpadmm.federation.errors import MessageError
-from dpadmm.federation.keys import open_envelope, split
+from dpadmm.federation.keys import body_of, open_envelope
 from dpadmm.federation.messages import (
     Confirmation,
     ConfirmationRequest,
@@ -51,7 +51,7 @@ class Session:
     head: str | None = None
 
 
-def needed(terms: AgreedRun) -> int:
+def least_confirmations(terms: AgreedRun) -> int:
     """Return how many others must confirm: more than may collude."""
     return terms.agreement.protection.n_colluders + 1
 
@@ -110,12 +110,12 @@ def is_confirmed(
                 "restore the newest files. If there are none, later spending is missing from the ledger, and nothing "
                 "more should be released from these data."
             )
-    return len(found) >= needed(terms)
+    return len(found) >= least_confirmations(terms)
 
 
 def _signed(terms: AgreedRun, envelope: bytes, kind: type[Reported]) -> Reported:
     """Return a message about these terms, signed by the silo that it says it is from, without anything around it."""
-    body = split(envelope)[1]
+    body = body_of(envelope)
     reported = messages.read(body)
     people = terms.agreement.participants
     if not isinstance(reported, kind) or reported.digest != terms.agreement.digest or reported.agent >= len(people):
@@ -167,7 +167,7 @@ class RollbackQuestions:
     def _keep(self, agent: int, envelope: bytes) -> None:
         reported = _signed(self.terms, envelope, Confirmation)
         question = self._open.get(reported.about) if reported.agent == agent else None
-        asked = None if question is None else messages.read(split(question.envelope)[1])
+        asked = None if question is None else messages.read(body_of(question.envelope))
         if question is not None and isinstance(asked, ConfirmationRequest) and asked.nonce == reported.nonce:
             question.confirmations[agent] = envelope
 
@@ -191,7 +191,7 @@ class RollbackQuestions:
             is_patient = (
                 0 <= self.clock() - question.since < min(PATIENCE_SECONDS, self.terms.agreement.wait_seconds / 2)
             )
-            if len(question.confirmations) >= (n - 1 if is_patient else needed(self.terms)):
+            if len(question.confirmations) >= (n - 1 if is_patient else least_confirmations(self.terms)):
                 sent.append((who, Confirmations(digest, who, tuple(question.confirmations.values()))))
         return sent
 

@@ -31,7 +31,7 @@ from dpadmm.federation.inbox import (
     take_counts,
     taken_inbox,
 )
-from dpadmm.federation.keys import SIGNATURE_BYTES, SigningKey, check_key, open_envelope, split
+from dpadmm.federation.keys import SIGNATURE_BYTES, SigningKey, body_of, check_key, open_envelope
 from dpadmm.federation.masked_sums import answer_of
 from dpadmm.federation.messages import (
     ConfirmationRequest,
@@ -48,7 +48,7 @@ from dpadmm.federation.messages import (
 from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.rollback_detection import Session, is_confirmed, make_confirmation
 from dpadmm.federation.silo_directory import Records, SiloDirectory, policy_records
-from dpadmm.federation.silo_round import State, make_step, seat
+from dpadmm.federation.silo_round import State, agents_of_silo, make_step
 from dpadmm.federation.silo_store import SiloStore, paid_labels
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
 from dpadmm.methods.base import Agents
@@ -57,7 +57,7 @@ from dpadmm.privacy.ledger import Ledger
 from dpadmm.problems.arrays import Floats
 
 ENDED = "A step of this silo could not be released; the run has ended here, and the reason is in the silo's own log."
-"""What is told of a failed step: that it failed, once."""
+"""What others learn of a failed step: that it failed, once."""
 
 MOST_AWAITED = 64
 """Terms without approval of which a silo remembers that it has logged them."""
@@ -108,7 +108,7 @@ class Silo:
             self.close()
             raise
         self._read, self._held = read, cast("tuple[object, Records] | None", None)
-        self._seated: dict[tuple[str, int, bytes], Agents] = {}
+        self._agents: dict[tuple[str, int, bytes], Agents] = {}
         self._awaited: set[str] = set()
 
     @property
@@ -130,7 +130,7 @@ class Silo:
         self.ledger.close()
 
     def approve(self, terms: Agreement) -> None:
-        """Let these terms be run, on the owner's word; refuse them now if the policy or the budget does."""
+        """Approve these terms for the owner; refuse them now if the policy or the budget does."""
         self.check_terms(terms)
         with self.store.transaction():
             self.store.approve(terms)
@@ -155,13 +155,13 @@ class Silo:
         self.policy = policy
 
     def confirm_peer(self, name: str, reported: str) -> None:
-        """Keep the fingerprint of another participant's identity key, as its owner told it past the coordinator."""
+        """Keep the fingerprint of another participant's identity key, as its owner stated it over another channel."""
         with self.store.transaction():
             self.store.confirm(name, reported)
             self.store.note("confirmed", f"the identity key of {name}: {reported}")
 
     def unconfirmed(self, terms: Agreement) -> list[str]:
-        """Return whose identity keys in these terms the owner has not confirmed."""
+        """Return the participants in these terms with identity keys that the owner has not confirmed."""
         return self.store.unconfirmed(terms, self.policy.name)
 
     def answer(self, envelope: bytes) -> bytes:
@@ -173,7 +173,7 @@ class Silo:
         try:
             with refusing_unexpected():
                 self._load_policy()
-                body = split(envelope)[1]
+                body = body_of(envelope)
                 reply = self._dispatch(messages.read(body), envelope)
         except DpadmmError as refusal:
             if sqlite_file.is_machines(refusal):
@@ -186,17 +186,17 @@ class Silo:
 
         What cannot be logged is no answer: the file is damaged, or was replaced while it was in use.
         """
-        said = f"{type(refusal).__name__}: {refusal}"
+        note = f"{type(refusal).__name__}: {refusal}"
         is_waiting = isinstance(refusal, NotApproved)
-        if not is_waiting or said not in self._awaited:
+        if not is_waiting or note not in self._awaited:
             try:
-                self.store.note("refused", said)
+                self.store.note("refused", note)
             except LedgerError as problem:
                 raise OSError(str(problem)) from problem
         if is_waiting:
             if len(self._awaited) >= MOST_AWAITED:  # whoever invents terms without end fills no memory
                 self._awaited.clear()
-            self._awaited.add(said)
+            self._awaited.add(note)
         asked = messages.mark(envelope[SIGNATURE_BYTES:])
         return Refused(asked, public_reason(refusal), "not_approved" if is_waiting else "refused")
 
@@ -219,7 +219,7 @@ class Silo:
     @_dispatch.register
     def _(self, request: Step, envelope: bytes) -> bytes:
         terms, secret, agent = self._requested(request, envelope)
-        asked, records = messages.mark(split(envelope)[1]), self._records()
+        asked, records = messages.mark(body_of(envelope)), self._records()
         confirmed = self.ledger.confirm([records.table])  # other data are refused, even for an answered round
         if (kept := self.store.find(request, asked)) is not None:
             with self.store.transaction():  # moves the anchor, if a crash left it behind this very answer
@@ -327,11 +327,11 @@ class Silo:
         except (OSError, MemoryError):
             raise  # the machine's failure, not the step's
         except Exception as failure:  # noqa: BLE001 - whatever it is, it may depend on the records
-            said = f"round {request.round} ended the run here: {reason_of(failure)}"
-            return None, self.key.seal(Refused(asked, ENDED).encode()), ("refused", said)
+            note = f"round {request.round} ended the run here: {reason_of(failure)}"
+            return None, self.key.seal(Refused(asked, ENDED).encode()), ("refused", note)
         cost = f"epsilon {terms.epsilon(agent, request.round):.4g} so far"
-        said = f"round {request.round} of {terms.agreement.rounds}, run {terms.agreement.run!r}; {cost}"
-        return state, reply, ("answered", said)
+        note = f"round {request.round} of {terms.agreement.rounds}, run {terms.agreement.run!r}; {cost}"
+        return state, reply, ("answered", note)
 
     def _checked(self, agreement: Agreement) -> int:
         """Check terms against the policy and this silo's own facts; return its number."""
@@ -370,8 +370,8 @@ class Silo:
         mine = terms.rounds_of(agent)
         due = next((j for j in mine if last is None or j > last), None)
         if k != due:
-            said = "all rounds are answered" if due is None else f"round {due} is due"
-            raise Refusal(f"Round {k} was requested, but {said}.")
+            note = "all rounds are answered" if due is None else f"round {due} is due"
+            raise Refusal(f"Round {k} was requested, but {note}.")
 
     def _compute(
         self, terms: AgreedRun, agent: int, records: Records, secret: int, k: int, due: Due
@@ -381,9 +381,9 @@ class Silo:
             return (), counts_to_send(terms, agent, records.counts())
         taken = () if due.counts is None else (due.counts,)
         key = terms.agreement.digest, id(records), b"".join(counts.tobytes() for counts in taken)
-        if key not in self._seated:
-            self._seated[key] = seat(terms, agent, records, encoding_of(terms, records.schema, due.counts))
-        state, vector = make_step(terms, self._seated[key], secret, k, due.last, due.state, due.inbox)
+        if key not in self._agents:
+            self._agents[key] = agents_of_silo(terms, agent, records, encoding_of(terms, records.schema, due.counts))
+        state, vector = make_step(terms, self._agents[key], secret, k, due.last, due.state, due.inbox)
         return (*taken, *state), vector
 
     def _records(self) -> Records:
@@ -394,5 +394,5 @@ class Silo:
             raise Refusal(f"The table of {self.policy.name} cannot be read.")
         if self._held is None or self._held[0] != stamp:
             self._held = stamp, self._read(self.policy, schema)
-            self._seated.clear()
+            self._agents.clear()
         return self._held[1]

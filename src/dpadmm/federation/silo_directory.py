@@ -14,7 +14,7 @@ from dpadmm.federation.agreement import Agreement, CountedColumns, NoiseOrigin
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.keys import SigningKey, need_extra
 from dpadmm.federation.names import check_name
-from dpadmm.federation.party_directory import PartyDirectory, complete, new_directory
+from dpadmm.federation.party_directory import PartyDirectory, finish_creation, new_directory
 from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.problems.arrays import Floats
 from dpadmm.settings import TableFormat
@@ -64,12 +64,12 @@ class SiloDirectory(PartyDirectory):
 
     def is_made(self) -> bool:
         """Return whether there is a silo; one that was made but for its last step is completed."""
-        complete(self.directory)
+        finish_creation(self.directory)
         return self.policy.exists()
 
     def check(self) -> None:
         """Refuse a directory that is no silo's, by name."""
-        complete(self.directory)
+        finish_creation(self.directory)
         lacking = [path.name for path in (self.policy, self.key, self.schema) if not path.is_file()]
         if not any(self.ledger(noise).is_file() for noise in NoiseOrigin):
             lacking.append("silo.db")
@@ -220,10 +220,10 @@ def read_records(
     """Read and screen the table by its public schema."""
     from dpadmm.data.reading import read_file
     from dpadmm.data.schema import Schema
-    from dpadmm.data.tables import known_cells, screen_cells
+    from dpadmm.data.tables import cells_for_ledger, screen_cells
     from dpadmm.privacy.ledger import SiloColumns
 
     public = Schema.load(schema)
     read = read_file(data, written)
     cells = screen_cells(public, read.frame, str(data), screening, may_be_empty=may_be_empty)
-    return Records(public, cells, SiloColumns.of_frame("this silo", known_cells(read.frame, data)), read.written)
+    return Records(public, cells, SiloColumns.of_frame("this silo", cells_for_ledger(read.frame, data)), read.written)

@@ -19,8 +19,8 @@ from dpadmm.solvers.solver import available_threads, one_blas_thread, prepare_re
 State = tuple[Floats, ...]
 
 
-def seat(terms: AgreedRun, agent: int, records: Records, encoding: RowEncoding) -> Agents:
-    """Seat one silo alone: its own functions and solver, and public facts about the rest."""
+def agents_of_silo(terms: AgreedRun, agent: int, records: Records, encoding: RowEncoding) -> Agents:
+    """Return one silo alone: its own functions and solver, and public facts about the rest."""
     agreement = terms.agreement
     name = agreement.participants[agent].name
     features = records.cells.rows(encoding)

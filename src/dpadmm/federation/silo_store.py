@@ -120,7 +120,7 @@ class SiloStore:
     # --- runs --------------------------------------------------------------------------------------------------------
 
     def approve(self, terms: Agreement) -> None:
-        """Keep the owner's word that these terms may be run."""
+        """Keep the owner's approval of these terms."""
         self.check_open(terms.digest)
         row = (terms.digest, terms.as_json(), sqlite_file.now("milliseconds"))
         self._write("INSERT OR IGNORE INTO run VALUES (?, ?, NULL, NULL, ?)", *row)
@@ -219,7 +219,7 @@ class SiloStore:
     # --- peers and masks ---------------------------------------------------------------------------------------------
 
     def confirm(self, name: str, reported: str) -> None:
-        """Keep the fingerprint of a participant's identity key, as its owner has told it."""
+        """Keep the fingerprint of a participant's identity key, as its owner has stated it."""
         self._write("INSERT OR REPLACE INTO peer VALUES (?, ?)", name, read_fingerprint(name, reported))
 
     def unconfirmed(self, agreement: Agreement, own: str) -> list[str]:

@@ -19,7 +19,7 @@ from dpadmm.federation import messages, sqlite_file
 from dpadmm.federation.agreement import Agreement, is_digest
 from dpadmm.federation.coordinator_store import CoordinatorStore
 from dpadmm.federation.errors import Refusal
-from dpadmm.federation.keys import SigningKey, open_envelope, split
+from dpadmm.federation.keys import SigningKey, body_of, open_envelope
 from dpadmm.federation.messages import Join, Register
 from dpadmm.federation.names import check_distinct, check_name
 from dpadmm.federation.policy import SiloEntry
@@ -32,7 +32,7 @@ _VIEWS = (View.EAVESDROPPER, View.AGGREGATE, View.PUBLIC)
 
 @dataclass(frozen=True, kw_only=True)
 class Invitation:
-    """What a silo is told before it joins: by whom, to what, at which cost, and against whom its records are protected.
+    """What a silo learns before it joins: who invites it, to what, the cost, and from whom its records are protected.
 
     coordinator, address: the coordinator's public key, and where it listens. secret: of the invitation's own key; empty
     in an invitation to nobody, from which those of all silos are made. schema: JSON, as in its file.
@@ -98,8 +98,10 @@ class Invitation:
             found: Invitation = decode(cls, parse_toml(read_text(path)), "it")
             _ = found.key.public
         except ValueError as problem:
-            said = f"{path} is not an invitation: {problem}"
-            raise InputError(f"{said.rstrip('.')}. `dpadmm coordinator invite` writes one for each silo.") from problem
+            reason = f"{path} is not an invitation: {problem}"
+            raise InputError(
+                f"{reason.rstrip('.')}. `dpadmm coordinator invite` writes one for each silo."
+            ) from problem
         return found
 
     def check_facts(self, entry: SiloEntry) -> None:
@@ -197,7 +199,7 @@ class Studies:
     def register(self, key: str, envelope: bytes) -> None:
         """Keep the entry of the silo that holds an invitation; `Refusal` if it is another's, or there is another."""
         invitation = self._invitation(key)
-        message = messages.read(split(envelope)[1])
+        message = messages.read(body_of(envelope))
         if not isinstance(message, Register) or (message.study, message.silo) != (invitation.study, invitation.silo):
             raise Refusal(f"The invitation is for {invitation.silo} in the study {invitation.study!r}.")
         entry = message.entry

@@ -9,17 +9,20 @@ over records, s^2 the variance of the noise in g and E that in H, of tau on the 
 `s^2 I` is the noise of the gradients, M - s^2 I the sampling of the records, the rest is what E does to the Newton step
 and to H^-1 itself. L is H with its eigenvalues lowered, by 5 tau where one only just passes the rule below, and by
 hardly anything from 3 tau above it on: one that only just passes is likely to have been lifted there by noise.
-The rule: there are intervals if the least eigenvalue of H is at least `tau sqrt(2 (d + 1))`, about the most that noise
-alone would show. Directions that no record has, since the categories of a column always sum to one, are left out.
+The rule: the least eigenvalue of H must be at least `tau sqrt(2 (d + 1))`, about the most that noise alone would show.
+Where it is not, the contrast with the largest part in that direction is removed, held where training stopped, and the
+rest is examined again (`estimate`). Directions that no record has, since the categories of a column always sum to one,
+are left out.
 """
 
 import math
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from dpadmm import checks
@@ -32,43 +35,125 @@ if TYPE_CHECKING:
     import pandas as pd
 
 INTERCEPT = "(intercept)"
-_LEAST_RATIO = 1.0
 _LIFTED, _FADING, _LOWEST = 5.0, 0.8, 0.25  # chosen by simulation (C14)
+_SHARED = 0.5  # of the largest part in a direction: that is said to be shared
+_LINKED = 2.5  # standard deviations of the noise in a dependence on a removed contrast
+_HELD = 1.0  # log-odds by which the coefficient of a removed category may be off
 _CENTRED = 1e-9
 _LARGEST_LOG = 700.0  # beyond, exp overflows
 
 
 @dataclass(frozen=True, eq=False)
 class CoefficientEstimate:
-    """Centre and covariance of encoded coefficients. ratio: the least eigenvalue over what noise alone would show."""
+    """Centre and covariance of encoded coefficients, and which contrasts they determine.
+
+    ratio: the least eigenvalue over what noise alone would show, before any contrast is removed. removed: places of
+    contrasts that are held where training stopped, each with those of other columns that point in the same direction.
+    linked: places of contrasts that depend on removed ones, with these. added: variance of each contrast that comes
+    with holding categories of its column. is_determined: whether there is an interval, for each contrast.
+    """
 
     centre: Floats
     covariance: Floats
     ratio: float
+    removed: Mapping[int, tuple[int, ...]]
+    linked: Mapping[int, tuple[int, ...]]
+    added: Floats
+    is_determined: NDArray[np.bool_]
 
     @property
     def has_intervals(self) -> bool:
-        """Whether intervals may be units."""
-        return self.ratio >= _LEAST_RATIO
+        """Whether any contrast has an interval; the intercept has none alone."""
+        return bool(self.is_determined.any())
 
 
-def estimate(found: CurvatureFacts, basis: Floats) -> CoefficientEstimate:
-    """Return what the releases say about the coefficients; basis (D, d): of the directions that records have."""
-    whole, d = len(found.point), basis.shape[1]
-    tau, variance, ones = found.matrix_std, found.gradient_std**2, np.eye(d)
-    values, vectors = np.linalg.eigh(basis.T @ unpack(np.array(found.matrix), whole) @ basis)
-    edge = tau * math.sqrt(2 * (d + 1))
-    ratio = math.inf if edge == 0 else float(values[0] / edge)
-    values = np.maximum(values, edge / 2)  # counts only where there are no intervals
-    low = np.maximum(values - _lift(values - edge, tau), _LOWEST * values)
+def estimate(found: CurvatureFacts, units: "Contrasts") -> CoefficientEstimate:
+    """Return what the releases say about the coefficients, as far as the noisy curvature determines them."""
+    point, tau = np.array(found.point), found.matrix_std
+    matrix = unpack(np.array(found.matrix), len(point))
+    basis, removed = _determined(matrix, tau, units)
+    d = units.basis.shape[1]
+    edge = _edge(tau, d)
+    ratio = math.inf if edge == 0 else float(np.linalg.eigvalsh(units.basis.T @ matrix @ units.basis)[0] / edge)
+    number = len(units.names)
+    if not basis.shape[1]:
+        none = np.zeros(number, dtype=bool)
+        return CoefficientEstimate(point, np.zeros_like(matrix), ratio, removed, {}, np.zeros(number), none)
+    variance, ones = found.gradient_std**2, np.eye(basis.shape[1])
+    values, vectors = np.linalg.eigh(basis.T @ matrix @ basis)
+    low = np.maximum(values - _lift(values - _edge(tau, len(values)), tau), _LOWEST * values)
     inverse, lowered = ((vectors / each) @ vectors.T for each in (values, low))
     gradient = basis.T @ np.array(found.gradient)
     own = variance * ones + (vectors * low) @ vectors.T
     spread = lowered @ (np.outer(gradient, gradient) + own) @ lowered
     middle = own + tau**2 / 2 * (np.trace(spread) * ones + spread)
     covariance = basis @ (lowered @ middle @ lowered) @ basis.T
-    centre = np.array(found.point) - basis @ (inverse @ gradient)
-    return CoefficientEstimate(centre, covariance, ratio)
+    centre = point - basis @ (inverse @ gradient)
+    linked = _linked(matrix, tau, units, basis @ inverse @ basis.T, list(removed))
+    is_determined = np.array([j not in removed and j not in linked for j in range(number)])
+    if not any(is_determined[j] and column is not None for j, column in enumerate(units.columns)):
+        is_determined[:] = False  # an intercept alone tells nothing
+    return CoefficientEstimate(centre, covariance, ratio, removed, linked, _added(units, list(removed)), is_determined)
+
+
+def _edge(tau: float, d: int) -> float:
+    """Return what the eigenvalues of d by d noise alone reach."""
+    return tau * math.sqrt(2 * (d + 1))
+
+
+def _determined(matrix: Floats, tau: float, units: "Contrasts") -> tuple[Floats, dict[int, tuple[int, ...]]]:
+    """Remove contrasts until the curvature of what is left stands out; return its basis, of no columns where none is.
+
+    The intercept is never removed, and no more than half of the others: what is left would be another regression. Each
+    comes with those of other columns that have at least half as large a part in the direction that did not stand out.
+    """
+    basis, removed, d = units.basis, dict[int, tuple[int, ...]](), units.basis.shape[1]
+    is_left = np.array([column is not None for column in units.columns])
+    lengths, most = np.linalg.norm(units.rows, axis=1), is_left.sum() // 2
+    while True:
+        values, vectors = np.linalg.eigh(basis.T @ matrix @ basis)
+        if values[0] >= _edge(tau, len(values)):
+            return basis, removed
+        if len(removed) == most:
+            return basis[:, :0], removed
+        parts = np.where(is_left, np.abs(units.rows @ (basis @ vectors[:, 0])) / lengths, -1.0)
+        worst = int(np.argmax(parts))
+        is_left[worst] = False
+        shared = np.flatnonzero(is_left & (parts >= _SHARED * parts[worst])).tolist()
+        removed[worst] = tuple(j for j in shared if units.columns[j] != units.columns[worst])
+        basis = units.basis @ _complement(units.rows[list(removed)] @ units.basis, d)
+
+
+def _linked(
+    matrix: Floats, tau: float, units: "Contrasts", inverse: Floats, removed: list[int]
+) -> dict[int, tuple[int, ...]]:
+    """Return which other contrasts would move with which removed ones, by more than the noise of H explains."""
+    if not removed:
+        return {}
+    along = np.linalg.pinv(units.rows[removed])  # (D, removed): one unit of each, in the encoded coefficients
+    kept = units.rows @ inverse
+    moves = units.rows @ along - kept @ matrix @ along
+    noise = tau / math.sqrt(2) * np.outer(np.linalg.norm(kept, axis=1), np.linalg.norm(along, axis=0))
+    is_moved = np.abs(moves) > _LINKED * noise
+    return {
+        j: tuple(removed[r] for r in np.flatnonzero(is_moved[j]))
+        for j in range(len(units.names))
+        if j not in removed and is_moved[j].any()
+    }
+
+
+def _added(units: "Contrasts", removed: list[int]) -> Floats:
+    """Return the variance that comes with holding categories: their records count to the category compared with.
+
+    Held at a wrong value, off by a log-odds of `_HELD`, they move what that category's own records say by their share.
+    """
+    found = np.zeros(len(units.names))
+    for column in {units.columns[r] for r in removed}:
+        own = [r for r in removed if units.columns[r] == column]
+        parts = units.shares[own] / max(float(units.common[own[0]] + units.shares[own].sum()), _CENTRED)
+        is_touched = [each is None or each == column for each in units.columns]
+        found[is_touched] += _HELD**2 * float(parts @ parts)
+    return found
 
 
 def _lift(above: Floats, tau: float) -> Floats:
@@ -80,51 +165,79 @@ def _lift(above: Floats, tau: float) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """How encoded coefficients become those of the table: names, and a row of numbers each; see `contrasts`."""
+    """How encoded coefficients become those of the table: names, and a row of numbers each; see `contrasts`.
+
+    basis: orthonormal, of the directions that records have. columns: number of each contrast's column, None for the
+    intercept. shares, common: of the records in a contrast's category and in the one it is compared with, else 0.
+    """
 
     names: tuple[str, ...]
     against: tuple[str | None, ...]
     rows: Floats
     basis: Floats
+    columns: tuple[int | None, ...]
+    shares: Floats
+    common: Floats
 
 
 def contrasts(columns: Sequence[Column], encoding: RowEncoding) -> Contrasts:
-    """Return the coefficients in the units of the table: per unit of a number, of a category against the first listed.
+    """Return the coefficients in the units of the table: per unit of a number, of a category against the commonest.
 
-    The intercept is the score of a row with zeros and first categories. All are linear in the encoded coefficients.
+    The commonest is that of the column profile, which the encoding is centred at; the first listed without one. The
+    intercept is the score of a row with zeros and these categories. All are linear in the encoded coefficients.
     """
     slopes = encoding.share / encoding.radius / np.array(encoding.scale)
     names: list[str] = []
     against: list[str | None] = []
     rows: list[Floats] = []
     absent: list[Floats] = []
+    places: list[int | None] = []
+    shares: list[tuple[float, float]] = []
     intercept = np.zeros(encoding.dimension)
     intercept[: len(slopes)] = -slopes * np.array(encoding.centre)
     if encoding.constant is not None:
         intercept[-1] = encoding.constant
     start = 0
-    for column in columns:
-        places = range(start, start + len(column.feature_names))
-        start = places.stop
-        units = [slopes[place] * _unit(place, encoding.dimension) for place in places]
+    for number, column in enumerate(columns):
+        own = range(start, start + len(column.feature_names))
+        start = own.stop
+        units = [slopes[place] * _unit(place, encoding.dimension) for place in own]
         if not isinstance(column, Categorical):
             names += column.feature_names
             against += [None] * len(units)
             rows += units
+            places += [number] * len(units)
+            shares += [(0.0, 0.0)] * len(units)
             continue
-        names += column.feature_names[1:]
-        against += [str(column.categories[0])] * (len(units) - 1)
-        rows += [unit - units[0] for unit in units[1:]]
-        intercept = intercept + units[0]
-        if abs(math.fsum(encoding.centre[place] for place in places) - 1) < _CENTRED:
-            own = np.zeros(encoding.dimension)
-            own[places.start : places.stop] = encoding.scale[places.start : places.stop]
-            absent.append(own)
+        centre = np.array(encoding.centre[own.start : own.stop])
+        common = int(np.argmax(centre))
+        frequencies = centre if centre.sum() > 0 else np.full(len(own), 1 / len(own))
+        others = [i for i in range(len(own)) if i != common]
+        names += [column.feature_names[i] for i in others]
+        against += [str(column.categories[common])] * len(others)
+        rows += [units[i] - units[common] for i in others]
+        places += [number] * len(others)
+        shares += [(float(frequencies[i]), float(frequencies[common])) for i in others]
+        intercept = intercept + units[common]
+        if abs(math.fsum(centre) - 1) < _CENTRED:
+            direction = np.zeros(encoding.dimension)
+            direction[own.start : own.stop] = encoding.scale[own.start : own.stop]
+            absent.append(direction)
     if encoding.constant is not None:
         names.append(INTERCEPT)
         against.append(None)
         rows.append(intercept)
-    return Contrasts(tuple(names), tuple(against), np.array(rows), _complement(absent, encoding.dimension))
+        places.append(None)
+        shares.append((0.0, 0.0))
+    return Contrasts(
+        names=tuple(names),
+        against=tuple(against),
+        rows=np.array(rows),
+        basis=_complement(np.array(absent), encoding.dimension) if absent else np.eye(encoding.dimension),
+        columns=tuple(places),
+        shares=np.array([share for share, _ in shares]),
+        common=np.array([share for _, share in shares]),
+    )
 
 
 def _unit(place: int, dimension: int) -> Floats:
@@ -133,19 +246,17 @@ def _unit(place: int, dimension: int) -> Floats:
     return found
 
 
-def _complement(absent: Sequence[Floats], dimension: int) -> Floats:
-    """Return an orthonormal basis of all that is orthogonal to these orthogonal vectors."""
-    if not absent:
-        return np.eye(dimension)
-    whole, _ = np.linalg.qr(np.array(absent).T, mode="complete")
-    return np.asarray(whole[:, len(absent) :])
+def _complement(absent: Floats, dimension: int) -> Floats:
+    """Return an orthonormal basis of all that is orthogonal to these independent rows."""
+    whole, _ = np.linalg.qr(absent.T, mode="complete")
+    return np.asarray(whole[:, len(absent) :]).reshape(dimension, -1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CoefficientRow:
-    """One coefficient; all numbers but itself None where no interval can be units.
+    """One coefficient; all numbers but itself None where it has no interval.
 
-    against: for a category, the one it is compared with.
+    against: for a category, the one it is compared with. undetermined: why it has no interval while others do.
     """
 
     name: str
@@ -156,6 +267,7 @@ class CoefficientRow:
     p_value: float | None = None
     low: float | None = None
     high: float | None = None
+    undetermined: str = ""
 
     @property
     def odds_ratio(self) -> tuple[float, float, float] | None:
@@ -177,7 +289,8 @@ class CoefficientRow:
 class CoefficientTable:
     """Coefficients in the units of the table, with their intervals or the reason why there are none.
 
-    estimand: what the coefficients are of, in words. level: of the intervals. why_not: empty where there are intervals.
+    estimand: what the coefficients are of, in words. level: of the intervals. why_not: empty where any has an interval;
+    of those that have none, `CoefficientRow.undetermined` says why.
     """
 
     title: str
@@ -190,7 +303,7 @@ class CoefficientTable:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether intervals are units."""
+        """Whether any coefficient has an interval."""
         return not self.why_not
 
     @property
@@ -203,13 +316,21 @@ class CoefficientTable:
         return [{**vars(row), "odds_ratio": row.odds_ratio} for row in self.rows]
 
     def frame(self) -> "pd.DataFrame":
-        """Return a DataFrame by name, with the columns of statsmodels; NaN where nothing is units."""
+        """Return a DataFrame by name: the columns of statsmodels, odds ratios with their intervals, and why not.
+
+        `z` and `P>|z|` are the Wald test of a coefficient of 0. NaN where there is no interval.
+        """
         import pandas as pd  # late: whoever prints needs none
 
-        heads = ["coef", "std err", "z", "P>|z|", *self.ends]
-        cells = [[row.coef, row.std_err, row.z, row.p_value, row.low, row.high] for row in self.rows]
+        odds = ("odds ratio", *(f"odds {end}" for end in self.ends))
+        heads = ["coef", "std err", "z", "P>|z|", *self.ends, *odds]
+        cells = [
+            [row.coef, row.std_err, row.z, row.p_value, row.low, row.high, *(row.odds_ratio or (None,) * 3)]
+            for row in self.rows
+        ]
         names = pd.Index([row.title for row in self.rows], name="coefficient")
-        return pd.DataFrame(cells, index=names, columns=heads, dtype=float)
+        found = pd.DataFrame(cells, index=names, columns=heads, dtype=float)
+        return found.assign(undetermined=[row.undetermined for row in self.rows])
 
     def __str__(self) -> str:
         """Return the table as text."""
@@ -219,34 +340,51 @@ class CoefficientTable:
 
 
 def interval_rows(found: CoefficientEstimate, units: Contrasts, level: float) -> tuple[CoefficientRow, ...]:
-    """Return the coefficients of the table with intervals at this level."""
+    """Return the coefficients of the table with intervals at this level, where they are determined."""
     width = float(ndtri((1 + checks.open_unit("level", level)) / 2))
     coefs = units.rows @ found.centre
-    errors = np.sqrt(np.einsum("ij,jk,ik->i", units.rows, found.covariance, units.rows))
-    return tuple(
-        CoefficientRow(
-            name=name,
-            against=other,
-            coef=float(coef),
-            std_err=float(error),
-            z=float(coef / error),
-            p_value=float(2 * ndtr(-abs(coef / error))),
-            low=float(coef - width * error),
-            high=float(coef + width * error),
-        )
-        for name, other, coef, error in zip(units.names, units.against, coefs, errors, strict=True)
-    )
+    errors = np.sqrt(np.einsum("ij,jk,ik->i", units.rows, found.covariance, units.rows) + found.added)
+    rows = []
+    for j, (name, other, coef, error) in enumerate(zip(units.names, units.against, coefs, errors, strict=True)):
+        row = CoefficientRow(name=name, against=other, coef=float(coef))
+        if found.is_determined[j]:
+            row = replace(
+                row,
+                std_err=float(error),
+                z=float(coef / error),
+                p_value=float(2 * ndtr(-abs(coef / error))),
+                low=float(coef - width * error),
+                high=float(coef + width * error),
+            )
+        else:
+            row = replace(row, undetermined=_why_undetermined(j, found, units))
+        rows.append(row)
+    return tuple(rows)
 
 
-_WIDTH, _CELL, _MOST_NAME = 92, 11, 34
+def _why_undetermined(place: int, found: CoefficientEstimate, units: Contrasts) -> str:
+    """Say what stands in the way of an interval of this contrast."""
+    if place in found.linked:
+        return f"bound up with {_listed(found.linked[place], units)}"
+    shared = _listed(found.removed.get(place, ()), units)
+    if units.against[place] is not None:
+        return f"too few records of {units.names[place]}" + (f", or much the same as {shared}" if shared else "")
+    return f"says much the same as {shared}" if shared else "varies too little for so few records"
+
+
+def _listed(places: Sequence[int], units: Contrasts) -> str:
+    return ", ".join(units.names[place] for place in places)
+
+
+_WIDTH, _CELL, _MOST_NAME = 92, 11, 32
 
 
 def _table_text(table: CoefficientTable) -> str:
     """Return title, facts, a line for each coefficient, and what they are, laid out as tables of statsmodels are."""
     names = [_cut(row.title) for row in table.rows]
     wide = max(12, *map(len, names))
-    heads = ["coef", "std err", "z", "P>|z|", *table.ends] if table.has_intervals else ["coef"]
-    rule = "-" * max(_WIDTH, wide + 6 * _CELL)
+    heads = ["coef", "std err", "z", "P>|z|", *table.ends, "odds ratio"] if table.has_intervals else ["coef"]
+    rule = "-" * max(_WIDTH, wide + 7 * _CELL)
     lines = [
         table.title.center(len(rule)).rstrip(),
         rule.replace("-", "="),
@@ -255,12 +393,15 @@ def _table_text(table: CoefficientTable) -> str:
         " " * wide + "".join(f"{head:>{_CELL}}" for head in heads),
         rule,
         *(
-            f"{name:<{wide}}" + "".join(f"{cell:>{_CELL}}" for cell in _cells(row, table.has_intervals))
+            (f"{name:<{wide}}" + "".join(f"{cell:>{_CELL}}" for cell in _cells(row, table.has_intervals))).rstrip()
             for name, row in zip(names, table.rows, strict=True)
         ),
         rule,
     ]
-    for text in (f"No intervals: {table.why_not}" if table.why_not else "", table.estimand, *table.notes):
+    why_not = f"No intervals: {table.why_not}" if table.why_not else ""
+    without = [f"{row.name} {row.undetermined}" for row in table.rows if row.undetermined]
+    undetermined = f"Undetermined: {'; '.join(without)}." if without else ""
+    for text in (why_not, undetermined, table.estimand, *table.notes):
         lines += textwrap.wrap(text, len(rule), break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines)
 
@@ -271,7 +412,7 @@ def _cut(name: str) -> str:
 
 def _cells(row: CoefficientRow, has_intervals: bool) -> list[str]:
     if not has_intervals or row.std_err is None or row.z is None or row.p_value is None:
-        return [_number(row.coef)]
+        return [_number(row.coef), *(["undetermined".rjust(_CELL + 3)] if has_intervals else [])]
     assert row.low is not None
     assert row.high is not None
     return [
@@ -281,6 +422,7 @@ def _cells(row: CoefficientRow, has_intervals: bool) -> list[str]:
         f"{row.p_value:.3f}",
         _number(row.low),
         _number(row.high),
+        "" if row.odds_ratio is None else _number(row.odds_ratio[0]),
     ]
 
 

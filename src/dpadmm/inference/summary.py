@@ -18,10 +18,10 @@ from dpadmm.models.statement import records_text
 
 _ESTIMAND = (
     "Coefficients of the ordinary logistic regression without a penalty, in the units of the table: what one unit more "
-    "adds to the log-odds of {answer!r}, other columns unchanged; of a category, what it adds compared with the first "
-    "one listed; exp() of it is an odds ratio. They are those of the population that the records were drawn from, its "
-    "values clipped to the encoding's range and rows longer than {reach} shortened to that; where many rows are, they "
-    "differ from coefficients of rows as they are.{ranges}"
+    "adds to the log-odds of {answer!r}, other columns unchanged; of a category, what it adds compared with the one "
+    "named behind it; exp() of it is an odds ratio. They are those of the population that the records were drawn "
+    "from, its values clipped to the encoding's range and rows longer than {reach} shortened to that; where many rows "
+    "are, they differ from coefficients of rows as they are.{ranges}"
 )
 _UNSETTLED = (
     "Coefficients at which training stopped, in the units of the table. They carry noise and, since no curvature "
@@ -45,7 +45,7 @@ def estimate_with_contrasts(model: ReleasedModel) -> tuple[CoefficientEstimate, 
     if model.curvature is None:
         return None
     made = contrasts(model.schema.columns, model.encoding)
-    return estimate(model.curvature, made.basis), made
+    return estimate(model.curvature, made), made
 
 
 def summary_of(model: ReleasedModel, level: float = 0.95) -> CoefficientTable:
@@ -69,6 +69,7 @@ def summary_of(model: ReleasedModel, level: float = 0.95) -> CoefficientTable:
         )
     said = model.guarantee
     simulated = () if said.is_private_release else ("Simulated noise: NOT a private release.",)
+    held = _held_text(found)
     return CoefficientTable(
         title=model.title,
         facts=(
@@ -79,10 +80,18 @@ def summary_of(model: ReleasedModel, level: float = 0.95) -> CoefficientTable:
         ),
         rows=rows,
         estimand=_estimand(model, has_intervals=not why_not),
-        notes=(*simulated, *(() if why_not else (_COUNTED,))),
+        notes=(*simulated, *(() if why_not else (*held, _COUNTED))),
         level=level,
         why_not=why_not,
     )
+
+
+def _held_text(found: tuple[CoefficientEstimate, Contrasts] | None) -> tuple[str, ...]:
+    """Say which coefficients the intervals of others take as given."""
+    if found is None or not found[0].removed:
+        return ()
+    names = ", ".join(found[1].names[place] for place in sorted(found[0].removed))
+    return (f"{names} held at the value where training stopped. Do not report coefficients without an interval.",)
 
 
 def _estimand(model: ReleasedModel, *, has_intervals: bool) -> str:
@@ -125,9 +134,9 @@ def reason(model: ReleasedModel, found: tuple[CoefficientEstimate, Contrasts] | 
         return "too few records for so many columns at this epsilon, as the plan said; nothing was spent on them."
     if not found[0].has_intervals:
         return (
-            "the released curvature does not stand out from its noise in every direction (its least part is "
-            f"{found[0].ratio:.2g} of what noise alone may show, and 1 is needed). Columns that say much the same, "
-            "rare categories, a rare outcome, or too few records for this epsilon make it so. The budget is spent; "
-            "another fit, with fewer columns or a larger epsilon, costs its own."
+            "the released curvature does not stand out from its noise far enough for any coefficient (its least part "
+            f"is {found[0].ratio:.2g} of what noise alone may show). Columns that say much the same, rare categories, "
+            "a rare outcome, or too few records for this epsilon make it so. The budget is spent; another fit, with "
+            "fewer columns or a larger epsilon, costs its own."
         )
     return ""

@@ -611,7 +611,7 @@ def by_name() -> dict[str, type[Method]]:
 
 
 def _loaded(point: EntryPoint) -> Any:
-    """Return what another package announces; whatever is wrong with it is told with the package's name."""
+    """Return what another package announces; errors name the package."""
     try:
         return point.load()
     except Exception as problem:

@@ -81,7 +81,7 @@ def released_model(
     if Curvature.name in outcome.released:
         alone = outcome.cost(Curvature.name, plan.whole.delta)
         curvature = CurvatureFacts.of(outcome.released[Curvature.name], alone)
-        found = estimate(curvature, contrasts(schema.columns, encoding).basis)
+        found = estimate(curvature, contrasts(schema.columns, encoding))
         if found.has_intervals:  # the centre of the intervals, so that a model has one coefficient
             coefficients = found.centre
     pairs = zip(public_names(names, plan.task.protection.unit), plan.task.sizes, strict=True)
@@ -194,20 +194,20 @@ def history_of(outcome: Outcome) -> tuple[RoundFacts, ...]:
 
 def spending_of(ledger: Ledger, name: str) -> Spending:
     """Return what a ledger says now."""
-    said = ledger.statement()
+    statement = ledger.statement()
     return Spending(
         ledger=name,
-        budget_epsilon=said.budget.epsilon,
-        budget_delta=said.budget.delta,
-        spent_epsilon=said.spent_epsilon,
+        budget_epsilon=statement.budget.epsilon,
+        budget_delta=statement.budget.delta,
+        spent_epsilon=statement.spent_epsilon,
         # What rounding leaves is not a budget.
-        left_epsilon=said.left_epsilon if said.left_epsilon > 1e-6 * said.budget.epsilon else 0.0,
-        releases=said.releases,
-        head=said.head,
+        left_epsilon=statement.left_epsilon if statement.left_epsilon > 1e-6 * statement.budget.epsilon else 0.0,
+        releases=statement.releases,
+        head=statement.head,
         runs=tuple((run.run, run.alone_epsilon) for run in ledger.runs()),
         time=now(),
-        data_version=said.version,
-        data_since=said.version_since,
+        data_version=statement.version,
+        data_since=statement.version_since,
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from dpadmm import __version__
 from dpadmm.checks import plural
 from dpadmm.core.model import (
-    Collusion,
+    CollusionEpsilon,
     DataLocation,
     Guarantee,
     MethodChoice,
@@ -92,7 +92,7 @@ def _guarantee(outcome: FederationOutcome, schema: Schema) -> Guarantee:
         noise=NoiseSummary.of(plan),
         origin=Origin.SECURE if outcome.is_private_release else Origin.SIMULATED,
         profile=_profile_cost(outcome, worst.epsilon),
-        collusion=Collusion.of(planned, terms.delta),
+        collusion=CollusionEpsilon.of(planned, terms.delta),
     )
 
 

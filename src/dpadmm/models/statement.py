@@ -104,11 +104,11 @@ def profile_text(cost: ProfileCost) -> str:
     >>> print(profile_text(ProfileCost(columns=14, epsilon=0.1049, run_epsilon=1.0)))
     noisy counts of 14 columns (C11), which alone cost epsilon 0.105 of it
     """
-    said = f"noisy counts of {cost.columns} columns (C11), which alone cost epsilon {cost.epsilon:.3g} of it"
+    start = f"noisy counts of {cost.columns} columns (C11), which alone cost epsilon {cost.epsilon:.3g} of it"
     if cost.earlier_run is None:
-        return said
+        return start
     own = f"this run spent epsilon {cost.run_epsilon:.6g}"
-    return f"{said}; run {cost.earlier_run!r} released and paid for them, {own}"
+    return f"{start}; run {cost.earlier_run!r} released and paid for them, {own}"
 
 
 def search_text(cost: SearchCost) -> str:
@@ -117,11 +117,11 @@ def search_text(cost: SearchCost) -> str:
     >>> print(search_text(SearchCost(candidates=("alpha=0.1", "alpha=1"), trained=1, chosen="alpha=1", epsilon=None)))
     alpha=1 of 2 candidates (alpha=0.1; alpha=1): chosen in simulations on synthetic data, which cost nothing
     """
-    said = f"{cost.chosen} of {len(cost.candidates)} candidates ({'; '.join(cost.candidates)}): "
+    start = f"{cost.chosen} of {len(cost.candidates)} candidates ({'; '.join(cost.candidates)}): "
     if cost.epsilon is None:
-        return f"{said}chosen in simulations on synthetic data, which cost nothing"
+        return f"{start}chosen in simulations on synthetic data, which cost nothing"
     return (
-        f"{said}{cost.trained} were trained and compared by noisy scores (C15), which alone cost epsilon "
+        f"{start}{cost.trained} were trained and compared by noisy scores (C15), which alone cost epsilon "
         f"{cost.epsilon:.3g}; the epsilon covers all of it"
     )
 

@@ -30,6 +30,7 @@ from dpadmm.checks import option_name as named
 from dpadmm.core.budget import share_out
 from dpadmm.core.spec import FinalModel, ReleaseFacts, RunSpec
 from dpadmm.core.task import Aim, Task
+from dpadmm.data.encoding import CONSTANT
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Setting, Topology, plannable
 from dpadmm.methods.decentralised import is_ridge
@@ -425,6 +426,8 @@ def run_of(candidate: Candidate, n_models: int = 1) -> RunSpec:
 CURVATURE_SHARE = 0.1
 """Part of the squared budget m^2 that is spent on the curvature."""
 
+_USUAL_CURVATURE = 0.9  # of a record along a direction, as a part of p (1 - p): not all have the mean probability
+_SURE = 2.0  # times the noise, from which on nearly all fits have an interval
 _BEST_CURVATURE = 0.02  # of a record along a direction, times the number of directions, at best: columns in no relation
 
 
@@ -450,13 +453,40 @@ def least_records(task: Task, own: Target) -> int:
     The noise moves eigenvalues by up to about `tau sqrt(2 (d + 1))`. Columns that say much the same need more, and so
     does a rare class: a record's curvature is `p (1 - p)` on average, at most 1/4.
     """
-    d = directions(task)
+    p = 0.5 if task.prevalence is None else task.prevalence
+    least = directions(task) * _curvature_edge(task, own)
+    return math.ceil(least / (4 * p * (1 - p) * _BEST_CURVATURE * task.row_norm**2))
+
+
+def _curvature_edge(task: Task, own: Target) -> float:
+    """Return what the noise alone shows in the curvature summed over the records."""
     setting = Setting(Problem.of(task.functions()), 1, 0.0, protection=task.protection)
     facts = ReleaseFacts(task.sizes, task.protection, is_pooled=True)
     (release,) = plan_curvature(setting, own, facts, 2, is_secure=False)
-    edge = task.n_records * seen_noise(release) * math.sqrt(2 * (d + 1))
-    p = 0.5 if task.prevalence is None else task.prevalence
-    return math.ceil(d * edge / (4 * p * (1 - p) * _BEST_CURVATURE * task.row_norm**2))
+    return task.n_records * seen_noise(release) * math.sqrt(2 * (directions(task) + 1))
+
+
+def expected_intervals(task: Task, own: Target) -> float:
+    """Return how many coefficients are expected to get intervals, of columns in no relation to each other.
+
+    The curvature along each is compared with its noise: below 1 there is none, up to 2 half of them have one. Without a
+    profile that was released before, the categories of a column count as equally frequent.
+    """
+    table, p = task.table, 0.5 if task.prevalence is None else task.prevalence
+    if table is None:
+        return float(directions(task))
+    shares = table.shares or tuple((1 / k,) * k for k in table.categories)
+    spread = table.n_numeric + sum(1 - math.fsum(f * f for f in each) for each in shares)
+    unit = (1 - CONSTANT**2) * task.row_norm**2 / (INFERENCE_CLIP_RADIUS**2 * spread)
+    of_number = _USUAL_CURVATURE * p * (1 - p) * task.n_records * unit / _curvature_edge(task, own)
+    ratios = [of_number] * table.n_numeric
+    for each in shares:
+        rest = sorted(each)
+        common = rest.pop()
+        ratios += [2 * of_number * f * common / (f + common) for f in rest]
+    number = sum(0.0 if ratio < 1 else 0.5 if ratio <= _SURE else 1.0 for ratio in ratios)
+    has_intercept = directions(task) > len(ratios)
+    return number + (has_intercept and number > 0)
 
 
 def directions(task: Task) -> int:

@@ -38,7 +38,7 @@ class Draft:
     class_weights: tuple[float, ...] = ()
 
     def __str__(self) -> str:
-        """The plan in words, and what it does not know of."""
+        """The plan as text, and what it does not know of."""
         if not self.class_weights:
             return str(self.plan)
         listed = ", ".join(f"{each:g}" for each in self.class_weights)

@@ -53,7 +53,7 @@ _JUDGED = "moderate"
 _AREAS = {"weak": 0.65, _JUDGED: 0.80, "strong": 0.95}
 _SHARES = {"weak": 0.1, _JUDGED: 0.4, "strong": 0.8}
 _MARGIN = 0.01  # worlds tell no finer differences
-_SHORT = 0.02  # of the stated AUC or R^2: less than this is not worth a word
+_SHORT = 0.02  # of the stated AUC or R^2: less than this is not mentioned
 
 
 class ScoreKind(Enum):
@@ -134,7 +134,7 @@ class SignalForecast:
 
     @property
     def range(self) -> str:
-        """The range in words."""
+        """The range as text."""
         return f"{self.low:.2f} to {self.high:.2f}"
 
     def __str__(self) -> str:
@@ -164,17 +164,17 @@ class Forecast:
         return asdict(self) | {"score": self.score.value}
 
     def lines(self) -> list[str]:
-        """Say it, a signal a line."""
-        said = [f"{self.score.value} on new records, range of {self.runs} runs on synthetic data:"]
-        said += [f"{each};" for each in self.signals]
+        """Return the forecast as lines, one for each signal."""
+        lines = [f"{self.score.value} on new records, range of {self.runs} runs on synthetic data:"]
+        lines += [f"{each};" for each in self.signals]
         if self.prevalence is not None:
-            said.append(f"for the stated base rate of {self.prevalence:g};")
-        said[-1] = said[-1].removesuffix(";")
+            lines.append(f"for the stated base rate of {self.prevalence:g};")
+        lines[-1] = lines[-1].removesuffix(";")
         if not self.judged.is_stated:
             name = option_name("expected_r2" if self.score is ScoreKind.R2 else "expected_auc")
-            said[-1] += "."
-            said.append(f"No plan knows how strong your signal is; if you do, state it with {name}")
-        return said
+            lines[-1] += "."
+            lines.append(f"No plan knows how strong your signal is; if you do, state it with {name}")
+        return lines
 
     def __str__(self) -> str:
         """Say it in one line."""

@@ -24,6 +24,8 @@ from dpadmm.planner.candidates import (
     Candidate,
     RowForm,
     candidate_at,
+    directions,
+    expected_intervals,
     form_of,
     interval_budget,
     losses_for,
@@ -212,7 +214,18 @@ class Plan:
         if self.curvature is None:
             return ""
         cost = f"epsilon {self.curvature.target.epsilon:.3g}"
-        return f"for the coefficients, from the curvature of the loss, released last for {cost}"
+        table = self.task.table
+        rare = "" if table is None or table.shares or not table.categories else " and no category is rare"
+        return (
+            f"from the curvature of the loss, released last for {cost}; expected for about "
+            f"{self.expected_intervals:.3g} of {directions(self.task)} coefficients if columns are unrelated (related "
+            f"ones need two to five times the records){rare}"
+        )
+
+    @property
+    def expected_intervals(self) -> float:
+        """How many coefficients are expected to have intervals, if columns are unrelated; see `expected_intervals`."""
+        return 0.0 if self.curvature is None else expected_intervals(self.task, self.curvature.target)
 
     def __str__(self) -> str:
         """As `describe`."""
@@ -236,6 +249,7 @@ class Plan:
             "clip_radius": self.clip_radius,
             "profile_epsilon": None if self.profile is None else self.profile.target.epsilon,
             "curvature_epsilon": None if self.curvature is None else self.curvature.target.epsilon,
+            **({} if self.curvature is None else {"expected_intervals": self.expected_intervals}),
             "tolerance": self.run.setting.tolerance,
             "noise_std": self.noise_std.tolist(),
             "share_std": None if shares is None else (self.noise_std / math.sqrt(shares.honest)).tolist(),
@@ -526,37 +540,39 @@ def _beside_own_choice(asked: Trial, form: RowForm) -> str:
 
 def _reasons(chosen: Candidate, rivals: Sequence[Trial], n_tried: int, share: float) -> list[str]:
     """Return why this method and these numbers. rivals: the best of each method. share: of m^2, for a profile."""
-    task, said = chosen.task, []
+    task, lines = chosen.task, []
     if len(rivals) > 1:
         lost = ", ".join(f"{one.candidate.method.about.name} {one.lost:.2f}" for one in rivals)
-        said.append(f"share of the learnable signal lost to noise in simulations: {lost}; near ties go to the first")
+        lines.append(f"share of the learnable signal lost to noise in simulations: {lost}; near ties go to the first")
     takes_ridge = chosen.method is NoisyGradients and task.regulariser is None
     time = 1 / chosen.mu if takes_ridge else chosen.step * chosen.rounds
     moved = f"{unit_noise(task, chosen.method, chosen.rounds) * time * task.row_norm:.2g}"
     ridge = f"the weight of one {task.protection.counted.removesuffix('s')} among all"
     if takes_ridge:
         ridge = "it takes the place of stopping early"
-        said.append(
+        lines.append(
             f"the ridge is chosen so that noise shifts the score of a record by about {moved}: a larger ridge would "
             "learn less, a smaller one would let in more noise"
         )
     else:
-        said.append(
+        lines.append(
             f"rounds and step sizes are chosen so that noise shifts the score of a record by about {moved}: a shorter "
             "run would learn less, a longer one would collect more noise"
         )
-    said.append(f"ridge {chosen.mu:.3g}: " + ("as given" if task.regulariser is not None else ridge))
+    lines.append(f"ridge {chosen.mu:.3g}: " + ("as given" if task.regulariser is not None else ridge))
     if share:
-        said.append(f"a share of {share:.2g} of the squared budget pays for a column profile, to centre and scale rows")
+        lines.append(
+            f"a share of {share:.2g} of the squared budget pays for a column profile, to centre and scale rows"
+        )
     elif task.table is not None and task.profile.is_wanted and task.profile.earlier_run is None:
-        said.append("no column profile: its noise would hide too much to be worth the cost")
+        lines.append("no column profile: its noise would hide too much to be worth the cost")
     if isinstance(task.loss, Logistic | Softmax) and task.loss.cap < 1:
         cap = f"{task.loss.cap:g} instead of 1"
-        said.append(f"the pull of badly misclassified records is capped at {cap}, so that less noise is needed")
-    said.append(
+        lines.append(f"the pull of badly misclassified records is capped at {cap}, so that less noise is needed")
+    lines.append(
         f"chosen among {plural(n_tried, 'candidate')} by simulation on synthetic data; no private record was used"
     )
-    return said
+    return lines
 
 
 def _warnings(chosen: Candidate, is_hopeless: bool, expected: Forecast) -> list[str]:

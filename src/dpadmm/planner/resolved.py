@@ -75,7 +75,7 @@ def protection_from(
     colluders: Any = None,
     neighbours: Any = None,
 ) -> Protection:
-    """Return the protection that words and numbers name; None stands for the usual one, which is the ledger's."""
+    """Return the protection that names and numbers describe; None stands for the usual one, which is the ledger's."""
     seen_by = usual.view if view is None else checks.member("view", view, View)
     counted = usual.colluders if seen_by is usual.view else None
     hidden = usual.unit if unit is None else checks.member("unit", unit, Unit)
@@ -198,7 +198,7 @@ class ResolvedSettings:
         has_persons: bool = False,
         own_loss: Loss | None = None,
     ) -> Self:
-        """Check settings against each other; what is not said about people and observers is as `usual`.
+        """Check settings against each other; what is not stated about people and observers is as `usual`.
 
         has_persons: the person of each row is known, so that persons are protected.
         """
@@ -328,22 +328,22 @@ class ResolvedSettings:
         earlier: ReusedProfile | None = None,
     ) -> Task:
         """Return what a plan is made from: public facts about rows, and what is asked for."""
-        said = self.training
+        training = self.training
         return Task(
             sizes=sizes,
             dimension=dimension,
             loss=loss,
             target=self.target,
             protection=self.protection,
-            network=network_of(said.topology, len(sizes)),
+            network=network_of(training.topology, len(sizes)),
             regulariser=self.penalty,
             row_norm=row_norm,
-            table=None if form is None else TableShape.of(form),
+            table=None if form is None else TableShape.of(form, None if earlier is None else earlier.counts),
             profile=self.profile if earlier is None else self.profile.with_earlier(earlier.counts.run, earlier.m),
             aim=self.aim,
-            prevalence=said.prevalence,
-            expected_auc=said.expected_auc,
-            expected_r2=said.expected_r2,
+            prevalence=training.prevalence,
+            expected_auc=training.expected_auc,
+            expected_r2=training.expected_r2,
         )
 
 

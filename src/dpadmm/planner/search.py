@@ -93,7 +93,7 @@ class SearchPlan:
         scores: Comparison | None = outcome.released.get(CandidateScores.name)
         number = self.trained[0 if scores is None else scores.chosen]
         plan = self.plans[number]
-        if self.profile is not None:  # it is the run's own, whatever the candidates were told
+        if self.profile is not None:  # it is the run's own, whatever the settings of the candidates
             task = replace(plan.task, profile=replace(plan.task.profile, earlier_run=None, earlier_m=0.0))
             spec = TrainingSpec.of(self.profile, plan.run)
             plan = replace(plan, spec=spec, candidate=replace(plan.candidate, task=task))
@@ -104,8 +104,8 @@ class SearchPlan:
         everything = self.spec.checked_plan(is_secure=True)
         if self.scores is None:
             return
-        said = everything.account() if earlier is None else account_with(everything, earlier.release)
-        if said.curve.epsilon(self.whole.delta) > self.whole.epsilon * (1 + _ROUNDING):
+        account = everything.account() if earlier is None else account_with(everything, earlier.release)
+        if account.curve.epsilon(self.whole.delta) > self.whole.epsilon * (1 + _ROUNDING):
             raise InputError(
                 f"Epsilon {self.whole.epsilon:g} cannot be split between {len(self.trained)} candidates and their "
                 f"scores. Compare fewer candidates, or let simulations choose: {checks.option_name('compared', 1)}. "
@@ -188,7 +188,7 @@ def _gaussian(plan: Plan) -> Plan:
 def shortlist(plans: Sequence[Plan], number: int, *, is_filled: bool) -> tuple[int, ...]:
     """Return the candidates to train, the most promising first; ties go to the one that was named first.
 
-    Those that did the same in all simulations, with models of the same size, are not told apart by training both: the
+    Those that did the same in all simulations, with models of the same size, are not compared by training both: the
     first stands for them. is_filled: they come in where fewer than `number` are left.
     """
     order = sorted(range(len(plans)), key=lambda each: -plans[each].simulated_score)

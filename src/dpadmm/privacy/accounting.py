@@ -189,8 +189,8 @@ def _envelope(tallies: Sequence[Tally], everyone: Tally, silos: int) -> Curve:
     return curves[0] if len(curves) == 1 else WorstCurve(tuple(curves))
 
 
-def with_lookers(releases: Iterable[Release], silos: int | None = None) -> Curve:
-    """The worst person's curve if so many silos looked together with the coordinator, whatever is certified (C12).
+def curve_if_silos_collude(releases: Iterable[Release], silos: int | None = None) -> Curve:
+    """The worst person's curve if so many silos collude with the coordinator, whatever is certified (C12).
 
     Of a sum with shares of one noise they know their own; the noise that hides the sum from them is that of the others'
     shares. None: all silos but the person's own, whose share alone is left, so that m is `sqrt(N - t)` times the
@@ -233,7 +233,7 @@ class Account:
     """A certified figure with everything it must state: who is protected, from whom, under which assumptions, how far.
 
     `declared`: the user's own parts on whose declared constants it rests; it is certified if these hold.
-    Where sums with shares of one noise are released (C12), also what is *not* certified: the curves if one silo looks,
+    Where sums with shares of one noise are released (C12), also what is *not* certified: the curves if one colludes,
     though none is counted, and if all silos but the person's own collude; None elsewhere.
     """
 
@@ -243,7 +243,7 @@ class Account:
     theorems: tuple[str, ...]
     assumptions: tuple[str, ...]
     declared: tuple[str, ...] = ()
-    if_one_looks: Curve | None = None
+    if_one_colludes: Curve | None = None
     if_all_collude: Curve | None = None
 
     @property
@@ -266,8 +266,8 @@ def account_for(releases: Iterable[Release]) -> Account:
         theorems=tuple(dict.fromkeys(c.theorem for c in certificates)),
         assumptions=tuple(dict.fromkeys(text for c in certificates for text in c.assumptions)),
         declared=tuple(dict.fromkeys(part for c in certificates for part in c.declared)),
-        if_one_looks=with_lookers(listed, 1) if has_shares and agreed.n_colluders == 0 else None,
-        if_all_collude=with_lookers(listed) if has_shares else None,
+        if_one_colludes=curve_if_silos_collude(listed, 1) if has_shares and agreed.n_colluders == 0 else None,
+        if_all_collude=curve_if_silos_collude(listed) if has_shares else None,
     )
 
 

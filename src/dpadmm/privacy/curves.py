@@ -1,4 +1,4 @@
-"""Privacy curves: everything an observer can be told about the trade of epsilon against delta.
+"""Privacy curves: the full trade-off of epsilon against delta.
 
 Each curve is frozen and answers `delta(epsilon)` and `epsilon(delta)` with upper bounds that hold for whatever
 made it (see `dpadmm.privacy.accounting`).
@@ -180,7 +180,7 @@ def log_delta(m: float, eps: float) -> float:
 
 
 def _checked(name: str, value: float, *, finite_only: bool = False) -> float:
-    """Return a non-negative number, infinity allowed unless said otherwise."""
+    """Return a non-negative number, infinity allowed unless excluded."""
     if math.isnan(value) or value < 0 or (finite_only and math.isinf(value)):
         allowed = "a finite number" if finite_only else "a number"
         raise InputError(f"{name} must be {allowed} of at least 0, got {safe_repr(value)}.")

@@ -111,7 +111,7 @@ class Protection:
     colluders: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse people without records, and words instead of kinds."""
+        """Refuse people without records, and text instead of enum members."""
         if not isinstance(self.view, View) or not isinstance(self.unit, Unit):
             raise InputError(
                 f"unit and view must be a Unit and a View, got {safe_repr(self.unit)} and {safe_repr(self.view)}."
@@ -157,24 +157,24 @@ class Protection:
                 f"Use more silos, fewer colluders, or another view.{hint}"
             )
 
-    def is_covered_by(self, said: "Protection") -> bool:
-        """Return whether what is said for another protection holds for this one.
+    def is_covered_by(self, other: "Protection") -> bool:
+        """Return whether what holds for another protection holds for this one.
 
         A user-level certificate covers one record of the user, one against a stronger view covers a weaker one, and
         one for more records or silos of a person covers fewer.
         """
-        units = {said.unit} | ({Unit.RECORD} if said.unit is Unit.USER else set())
+        units = {other.unit} | ({Unit.RECORD} if other.unit is Unit.USER else set())
         return (
             self.unit in units
-            and self.relation is said.relation
-            and self.view in said.covered
-            and (said.view is not View.AGGREGATE or self.n_colluders <= said.n_colluders)
-            and self.records_per_person <= said.records_per_person
-            and self.silos_per_person <= said.silos_per_person
+            and self.relation is other.relation
+            and self.view in other.covered
+            and (other.view is not View.AGGREGATE or self.n_colluders <= other.n_colluders)
+            and self.records_per_person <= other.records_per_person
+            and self.silos_per_person <= other.silos_per_person
         )
 
     def describe(self) -> str:
-        """Describe all of it in words."""
+        """Describe all of it."""
         records = "all rows" if self.unit is Unit.PERSON else f"at most {plural(self.records_per_person, 'record')}"
         return (
             f"per {self.unit.value}, {self.relation.value}, against {self.observer}, for {records} of a person in each "
@@ -183,7 +183,7 @@ class Protection:
 
     @property
     def observer(self) -> str:
-        """Who is looking, in a few words.
+        """Who is looking, in short.
 
         >>> Protection(view=View.AGGREGATE, colluders=2).observer
         'the coordinator with up to 2 silos, who see sums'
@@ -245,8 +245,8 @@ class Protection:
 
     def __str__(self) -> str:
         """Say what is hidden, and what neighbours are."""
-        whose = self.change.replace("one person", "every person")
-        return f"{whose} ({self.relation.value})"
+        change = self.change.replace("one person", "every person")
+        return f"{change} ({self.relation.value})"
 
 
 ONE_RECORD = Protection()

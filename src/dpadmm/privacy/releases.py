@@ -25,7 +25,7 @@ class Origin(Enum):
 
     @property
     def source(self) -> str:
-        """What the noise was made from, in words."""
+        """What the noise was made from."""
         return {"secure": "operating-system entropy", "simulated": "seeded generator", "none": "no noise"}[self.value]
 
 

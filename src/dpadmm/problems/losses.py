@@ -432,7 +432,7 @@ class Constants:
     record_gradient: `G`, bound on the norm of one record's loss gradient anywhere (inf: no bound exists).
     record_curvature: bound on the largest Hessian eigenvalue of one record's loss.
     gradient_range: bound on how far one record's gradient can move from point to point (never above 2 G).
-    smoothness: `L` of f_i. strong_convexity: `mu` of f_i. assumption: in words.
+    smoothness: `L` of f_i. strong_convexity: `mu` of f_i. assumption: as text.
     scores: how many linear scores of a record the loss reads; several for softmax (C13).
     """
 
@@ -590,7 +590,7 @@ def released_loss(loss: AnyLoss) -> ReleasedLoss:
 
 
 def loss_kind(loss: AnyLoss) -> str:
-    """Return what kind of model a loss makes, in a few words."""
+    """Return what kind of model a loss makes."""
     match loss:
         case Softmax():
             return f"softmax regression of {loss.n_classes} classes"

@@ -148,7 +148,7 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
 
     Parameters
     ----------
-    spending: what the ledger says now; left out, what it said when the model was trained.
+    spending: of the ledger now; left out, as it was when the model was trained.
     place: the model's file, as the commands on the page name it; None if there is none.
     """
     facts = page_facts(model, model.spending if spending is None else spending, place)
@@ -324,8 +324,10 @@ def _coefficients(model: ReleasedModel) -> tuple[CoefficientTable | None, Markup
 
         bars = []
         for row, step in zip((row for row in table.rows if row.name != INTERCEPT), steps, strict=True):
+            if row.low is None or row.high is None:
+                continue
             label, times = (row.name, 1.0) if step is None else (f"{row.name} +{format_number(step)}", step)
-            bars.append((label, (row.low or 0.0) * times, row.coef * times, (row.high or 0.0) * times))
+            bars.append((label, row.low * times, row.coef * times, row.high * times))
         picture = forest_plot("Coefficients with 95 % intervals", bars)
     return table, picture, note
 

@@ -455,7 +455,7 @@ class _Columns:
         return len(self.index) > 0
 
     def propose(self) -> Floats:
-        """Return x - H gradient, H the L-BFGS inverse Hessian, or P^-1 in columns told to step plainly."""
+        """Return x - H gradient, H the L-BFGS inverse Hessian, or P^-1 in columns marked for plain steps."""
         q = self.gradient.copy()
         factors = []
         for s, y, weight in reversed(self.pairs):

@@ -337,7 +337,7 @@ def inverse_times_one(  # type: ignore[no-untyped-def]
 ):
     """As `inverse_times`, for one replica: lin, centre and out are (agents, d).
 
-    Return how many norms miss the tolerance: told on the way, which saves another pass over a million agents.
+    Return how many norms miss the tolerance: counted on the way, which saves another pass over a million agents.
 
     `unroll` is a tuple of d zeros, or empty: its length is known when compiling, so short products are unrolled
     (this is what brings d = 5 to the speed of memory).

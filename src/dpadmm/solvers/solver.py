@@ -226,7 +226,7 @@ def require_converged(solution: Solution, tolerance: float, subproblem: Subprobl
     """Return the solution, or raise: a column that misses the tolerance has no certified sensitivity."""
     # A NaN makes the maximum a NaN, which is not below the tolerance.
     if not solution.gradient_norm.max() <= tolerance:
-        # By how much it was missed is a fact about the records, and is not told.
+        # By how much it was missed is a fact about the records, and is not reported.
         missed = ~(solution.gradient_norm <= tolerance)
         agents = np.unique(subproblem.agent_index()[np.nonzero(missed)[0]])
         raise SolverError(

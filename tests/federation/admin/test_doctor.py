@@ -27,7 +27,7 @@ from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.https import tls
 from dpadmm.federation.https.service import free_port, serve_coordinator
-from dpadmm.federation.party_directory import sole
+from dpadmm.federation.party_directory import exclusive_lock
 from dpadmm.federation.silo_store import open_store
 
 
@@ -191,7 +191,7 @@ def test_a_directory_that_cannot_be_written(federation, monkeypatch):
 
 
 def test_who_serves(federation):
-    with sole(federation.north.lock, "This test"):
+    with exclusive_lock(federation.north.lock, "This test"):
         assert worst(examined(federation), "serving") == "a process serves it, but reports no status"
 
 

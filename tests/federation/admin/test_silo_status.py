@@ -15,7 +15,7 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 from dpadmm.errors import InputError, SolverError
 from dpadmm.federation.admin.status import SHOWN_REFUSALS, RunState, silo_status
 from dpadmm.federation.https.processes import SiloProcess, publish_status
-from dpadmm.federation.party_directory import sole
+from dpadmm.federation.party_directory import exclusive_lock
 from dpadmm.federation.silo import Silo
 from dpadmm.privacy.ledger import open_for_reading
 
@@ -115,7 +115,7 @@ def test_the_latest_refusals_come_first(federation):
 def test_while_it_serves(federation, waiting):
     """Another process holds the lock and tells of itself; its own writing goes on."""
     with (
-        sole(federation.north.lock, "This test"),
+        exclusive_lock(federation.north.lock, "This test"),
         closing(Silo(federation.north.directory)) as silo,
         publish_status(federation.north.status, lambda: NOTICE),
     ):

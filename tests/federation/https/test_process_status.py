@@ -10,7 +10,7 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.federation.https import processes
 from dpadmm.federation.https.processes import CoordinatorProcess, SiloProcess, publish_status, read_status
-from dpadmm.federation.party_directory import is_held, sole
+from dpadmm.federation.party_directory import exclusive_lock, is_held
 
 TIME = "2026-01-01T00:00:00+00:00"
 SILO = SiloProcess(pid=1, started=TIME, coordinator="host:9092", since=TIME)
@@ -84,6 +84,6 @@ def test_who_only_looks_at_a_lock_keeps_nobody_from_taking_it(tmp_path):
     with place.open() as looked_at:
         fcntl.flock(looked_at, fcntl.LOCK_SH)
         threading.Timer(0.1, looked_at.close).start()
-        with sole(place, "This test"):
+        with exclusive_lock(place, "This test"):
             assert is_held(place)
     assert not is_held(place)

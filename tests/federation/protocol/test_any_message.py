@@ -15,7 +15,7 @@ from dpadmm.federation import messages
 from dpadmm.federation import silo as silo_module
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.errors import FederationStopped, Refusal
-from dpadmm.federation.keys import open_envelope, split
+from dpadmm.federation.keys import body_of, open_envelope
 from dpadmm.federation.messages import (
     Confirmation,
     ConfirmationRequest,
@@ -182,7 +182,7 @@ def answers(setups, template, tmp_path_factory):
         messages.Answer(digest, 0, 1, messages.Vector.of(np.zeros(3))),
         ConfirmationRequest(digest, 0, "0" * 32),
         messages.PeersConfirmed(digest, 0, (b"x" * 80,)),
-        messages.Refused(messages.mark(split(run.requests()[0].envelope)[1]), "no"),
+        messages.Refused(messages.mark(body_of(run.requests()[0].envelope)), "no"),
         messages.Confirmed(digest, 0),
         messages.Answer(digest, 0, 1, messages.Vector.of(np.zeros(3, dtype=np.uint64))),
     ]

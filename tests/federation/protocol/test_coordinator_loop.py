@@ -16,7 +16,7 @@ from dpadmm.federation.coordinator_loop import Interrupted, drive, drive_for_oth
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.https.service import request_run
-from dpadmm.federation.keys import SigningKey, open_envelope, split
+from dpadmm.federation.keys import SigningKey, body_of, open_envelope
 from dpadmm.federation.messages import Answer, Step
 from dpadmm.federation.silo import Silo
 
@@ -156,7 +156,7 @@ class Failing:
     steps: int = 0
 
     def answer(self, envelope: bytes) -> bytes:
-        if isinstance(messages.read(split(envelope)[1]), Step):
+        if isinstance(messages.read(body_of(envelope)), Step):
             self.steps += 1
             assert self.steps < 100, "it is asked for ever"
             raise OSError("no room on the disk")

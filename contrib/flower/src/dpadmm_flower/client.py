@@ -12,7 +12,7 @@ from flwr.clientapp import ClientApp
 
 from dpadmm.errors import InputError
 from dpadmm.federation.errors import reason_of
-from dpadmm.federation.party_directory import sole
+from dpadmm.federation.party_directory import exclusive_lock
 from dpadmm.federation.rollback_detection import Session
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import SiloDirectory
@@ -43,7 +43,7 @@ def _answer(message: Message, context: Context) -> bytes:
         raise InputError(f"A {ASKED} message has no envelope: is it from another app?")
     files = SiloDirectory(Path(place))
     files.check()
-    with sole(files.lock, "This silo"):
+    with exclusive_lock(files.lock, "This silo"):
         session = _session(context)
         with closing(Silo(files.directory, session=session)) as silo:
             reply = silo.answer(asked)

@@ -13,7 +13,7 @@ from dpadmm.federation.agreement import read_federation
 from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_loop import drive
 from dpadmm.federation.coordinator_store import CoordinatorFiles
-from dpadmm.federation.party_directory import sole
+from dpadmm.federation.party_directory import exclusive_lock
 from dpadmm_flower.transport import LIVES_SECONDS, FlowerTransport
 
 app = ServerApp()
@@ -27,7 +27,7 @@ def main(grid: Grid, context: Context) -> None:
     files.check()
     with (
         _shown_log(),
-        sole(files.lock, "The coordinator of this directory"),
+        exclusive_lock(files.lock, "The coordinator of this directory"),
         closing(open_run(files, agreement)) as run,
     ):
         run.ask()

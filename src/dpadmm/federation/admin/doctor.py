@@ -221,7 +221,7 @@ def _not_secured(attempt: Attempt, *, is_proxied: bool, has_terms: bool) -> Find
         text = f"it does not let the connection through: {attempt.failure}"
         return Finding("proxy", Level.PROBLEM, text, "ask its administrator to allow CONNECT to that address")
     if what is ConnectionProblem.STRANGER and not has_terms:
-        text = "a TLS server answers there; only approved terms can tell whose it is"
+        text = "a TLS server answers there; only approved terms show who runs it"
         return Finding("TLS", Level.WARNING, text, "`dpadmm silo approve`")
     advice = "check the host, the port and anything in between"
     if what is ConnectionProblem.STRANGER:

@@ -132,7 +132,7 @@ class InvitedSilo:
             raise Refusal(f"The terms are {found.describe()}, but the study was announced {announced.describe()}.")
 
     def _request(self, method: str, path: str, content: bytes | None = None) -> bytes:
-        """Return what the coordinator answers; `Refusal` with its words if it says no."""
+        """Return what the coordinator answers; `Refusal` with its message if it refuses."""
         asked, address = self.invitation, Address.parse(self.invitation.address)
         with (
             tempfile.TemporaryDirectory(dir=self.silo.files.directory, prefix=".join-") as folder,

@@ -137,7 +137,7 @@ def rotate_silo_key(files: SiloDirectory, *, is_old_kept: bool, may_close: bool)
 
 
 def _entry(files: SiloDirectory, policy: Policy) -> SiloEntry:
-    """Return a silo's entry, by the number of records that it has told before; the table need not be there."""
+    """Return a silo's entry, by the number of records that it has stated before; the table need not be there."""
     known = SiloEntry.load(files.entry).records if files.entry.exists() else None
     if known is None and policy.protection.relation.has_public_sizes:
         known = policy_records(policy, files.schema).number

@@ -25,7 +25,7 @@ from dpadmm.federation.https.queue import POLL_SECONDS
 from dpadmm.federation.https.tls import client_context
 from dpadmm.federation.keys import SIGNATURE_BYTES, SigningKey
 from dpadmm.federation.messages import largest_request
-from dpadmm.federation.party_directory import sole
+from dpadmm.federation.party_directory import exclusive_lock
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import Records, SiloDirectory, records_apart
@@ -185,7 +185,7 @@ class SiloClient:
                 if abs(skew) > SKEW_SECONDS and abs(skew - (self.status.skew_seconds or 0)) > 1:
                     _log.warning("%s", describe_skew(skew))
                 self.status = replace(self.status, skew_seconds=skew)
-            if answer.status_code == 403:  # before it is said to be connected, so that a silo with no run logs one line
+            if answer.status_code == 403:  # before it is logged as connected, so that a silo with no run logs one line
                 raise CoordinatorUnavailable("the coordinator has no open run with this silo; waiting for one")
             address = self.status.coordinator
             self._report(f"connected to {address} by TLS 1.3; waiting for requests", is_connected=True)
@@ -273,7 +273,7 @@ def run_silo(directory: Path, address: str, read: Callable[[Policy, Path], Recor
     files = SiloDirectory(directory)
     files.check()
     signals = StopSignals()
-    with sole(files.lock, "This silo"), closing(Silo(files.directory, read=read)) as silo:
+    with exclusive_lock(files.lock, "This silo"), closing(Silo(files.directory, read=read)) as silo:
         client = SiloClient(silo, address, signals)
         runs = ", ".join(repr(each.run) for each in silo.store.agreements()) or "none"
         _log.info("silo %r is running; approved: %s; coordinator at %s", silo.policy.name, runs, address)

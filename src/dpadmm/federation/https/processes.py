@@ -149,7 +149,7 @@ Status = TypeVar("Status", "SiloProcess", "CoordinatorProcess")
 class SiloProcess:
     """A silo's process. Times are ISO 8601, UTC.
 
-    connection: in words, how it stands with the coordinator at this address, and since when. skew_seconds: how far this
+    connection: its state at this coordinator address, and since when, as text. skew_seconds: how far this
     clock is ahead of the coordinator's. answered: when the last answer left.
     """
 

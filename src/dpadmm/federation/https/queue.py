@@ -11,7 +11,7 @@ from queue import Empty, Queue
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator_loop import Interrupted
-from dpadmm.federation.keys import split
+from dpadmm.federation.keys import body_of
 from dpadmm.federation.messages import largest_answer
 
 POLL_SECONDS = 25.0
@@ -92,7 +92,7 @@ class MessageQueue:
 
     def put(self, key: str, envelope: bytes, run: RunQueue) -> None:
         """Keep a request to a silo while its run is open; the same request twice is one."""
-        mark = messages.mark(split(envelope)[1])
+        mark = messages.mark(body_of(envelope))
         with self._lock:
             if run not in self._runs:
                 return

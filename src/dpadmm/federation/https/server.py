@@ -223,7 +223,7 @@ class SiloConnection(H11Protocol):
         self._limit_head()
 
     def send_400_response(self, msg: str) -> None:
-        """Hang up on what is no HTTP; say so if nothing else was said or is about to be."""
+        """Hang up on what is no HTTP; answer so if nothing else was or will be sent."""
         if self.cycle:
             self.cycle.disconnected = True
             self.transport.abort()

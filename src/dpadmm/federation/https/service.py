@@ -28,7 +28,7 @@ from dpadmm.federation.https.queue import MessageQueue
 from dpadmm.federation.https.server import TlsServer
 from dpadmm.federation.https.tls import renew, server_context, trust
 from dpadmm.federation.outcome import FederationOutcome, outcome_of
-from dpadmm.federation.party_directory import is_held, sole
+from dpadmm.federation.party_directory import exclusive_lock, is_held
 from dpadmm.federation.sqlite_file import now
 from dpadmm.federation.studies import Studies
 
@@ -166,7 +166,7 @@ def serve_coordinator(files: CoordinatorFiles, host: str, port: int) -> Iterator
     """Serve a coordinator, alone in its directory, while the block runs."""
     files.check()
     with (
-        sole(files.lock, "The coordinator of this directory"),
+        exclusive_lock(files.lock, "The coordinator of this directory"),
         contextlib.closing(CoordinatorService(files, listen(host, port))) as service,
         publish_status(files.status, service.status),
     ):

@@ -12,7 +12,7 @@ Gaussian release with s2 (`ps_admm_correction`), composed over all inner steps. 
 C9: the other methods - gradients, linearised ADMM, output perturbation, general linear constraints.
 
 All at record level with `gap = w 2G r/n + 2 tol`; proofs in `docs/proofs/c9.md`. The tolerance is a residual where a
-subproblem is solved and an evaluation error where a gradient is taken (0 unless told).
+subproblem is solved and an evaluation error where a gradient is taken (0 unless given).
 """
 
 import math

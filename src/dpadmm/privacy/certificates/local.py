@@ -158,7 +158,7 @@ class LocalFunction:
         return self.weight * self.strong_convexity
 
     def for_gradients(self) -> "LocalFunction":
-        """Return the same where a gradient is taken, not a subproblem solved: exact unless told otherwise."""
+        """Return the same where a gradient is taken, not a subproblem solved: exact unless a tolerance is given."""
         return replace(self, is_evaluated=True, solver_tolerance=tolerance_of(self.solver_tolerance))
 
     def certify(
@@ -205,7 +205,7 @@ def edge_curvature(*, edge_penalty: float, degree: int) -> float:
 
 
 def neighbour_text(who: Protection) -> str:
-    """Say in words which data are neighbours.
+    """Describe which data are neighbours.
 
     >>> neighbour_text(Protection(records_per_person=3, silos_per_person=2))
     'neighbours differ in at most 3 record(s) in each of at most 2 silos, replaced by others'
@@ -219,20 +219,20 @@ def neighbour_text(who: Protection) -> str:
 def for_silos(certificate: Certificate, *, bound: float, silos: int) -> Certificate:
     """Return a certificate that was made for one silo as one, of another bound, for people with records in several."""
     protection = replace(certificate.protection, silos_per_person=silos)
-    said, reported = neighbour_text(certificate.protection), neighbour_text(protection)
-    bound_text = tuple(reported if each == said else each for each in certificate.assumptions)
+    stated, reported = neighbour_text(certificate.protection), neighbour_text(protection)
+    bound_text = tuple(reported if each == stated else each for each in certificate.assumptions)
     return replace(certificate, bound=bound, protection=protection, assumptions=bound_text)
 
 
 def solver_text(solver_tolerance: float | None) -> str:
-    """Say in words what was assumed about the local solver."""
+    """Describe what was assumed about the local solver."""
     if solver_tolerance is None:
         return "local subproblems are solved exactly (their residual is not part of the bound)"
     return f"local subproblems are solved to a gradient norm of at most {solver_tolerance:g}, rounding included (C7)"
 
 
 def gradient_text(tolerance: float | None) -> str:
-    """Say in words what was assumed about a gradient that is taken."""
+    """Describe what was assumed about a gradient that is taken."""
     error = tolerance_of(tolerance)
     if error == 0:
         return "gradients are evaluated without error"

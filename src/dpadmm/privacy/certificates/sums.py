@@ -95,8 +95,8 @@ def masked_sum(
 
     >>> seen = Protection(view=View.PUBLIC)
     >>> plain = Certificate(bound=2.0, protection=seen, theorem="C9", assumptions=("bounded",))
-    >>> said = masked_sum(plain, shares=Shares(5, 1), grid=2.0**-20, dimension=4)
-    >>> said.bound == 2.0 + 2 * 2.0**-20, said.protection.view.value, said.theorem
+    >>> masked = masked_sum(plain, shares=Shares(5, 1), grid=2.0**-20, dimension=4)
+    >>> masked.bound == 2.0 + 2 * 2.0**-20, masked.protection.view.value, masked.theorem
     (True, 'aggregate', 'C9 + C12')
     """
     d, width = checks.count("dimension", dimension), power_of_two(grid)
@@ -332,7 +332,7 @@ _WHOSE = {Unit.RECORD: (), Unit.PERSON: (_PERSON_SHARES,), Unit.USER: (_SHARES,)
 
 
 def _neighbours(protection: Protection) -> str:
-    """Say in words which data are neighbours."""
+    """Describe which data are neighbours."""
     change = "replaced by others" if protection.relation is NeighbouringRelation.REPLACE_ONE else "added or removed"
     silos = f"in each of at most {protection.silos_per_person} silo(s)"
     if protection.unit is not Unit.RECORD:

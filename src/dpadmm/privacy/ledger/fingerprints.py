@@ -158,7 +158,7 @@ class DatasetFingerprint:
     def match(self, data: Sequence[SiloColumns], key: bytes) -> SiloMatch:
         """Return, for each silo of `data` in order, the name of the recorded silo whose data these are.
 
-        Contents decide. Silos with the same contents are told apart by their names, which must then be the recorded
+        Contents decide. Silos with the same contents are distinguished by their names, which must then be the recorded
         ones. `LedgerError` unless every silo is one of the recorded ones and each recorded one is there.
         """
         _check_names(data)
@@ -309,7 +309,7 @@ class DataVersion:
     def next(self, data: Sequence[SiloColumns], key: bytes) -> "NewVersion":
         """Return what the log keeps of the next version; its one silo keeps the name under which spending is counted.
 
-        `LedgerError` where silos are told apart: a person's records may be with another silo than before, whose
+        `LedgerError` where silos are distinguished: a person's records may be with another silo than before, whose
         spending does not count there.
         """
         if len(self.data.silos) != 1 or len(data) != 1:

@@ -14,7 +14,7 @@ from dpadmm.core.model import Guarantee, NoiseSummary
 from dpadmm.errors import InputError
 from dpadmm.evaluation import PrivateEvaluation
 from dpadmm.evaluation.evaluate import Evaluation, accuracy_of, text_of
-from dpadmm.evaluation.figures import BINS, RESOLUTIONS, WIDTH, ScoreBins, counts_of, least_squares
+from dpadmm.evaluation.metrics import BINS, RESOLUTIONS, WIDTH, ScoreBins, counts_of, least_squares
 from dpadmm.evaluation.plot import draw_evaluation
 from dpadmm.models.measurement import DEVIATIONS
 from dpadmm.privacy.accounting import Target, calibrate_gaussian
