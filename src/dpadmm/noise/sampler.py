@@ -301,8 +301,8 @@ def _with_spherical(values: Values, scales: Values) -> Values:
 
 def _uniforms(shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Return uniform numbers (k + 1/2)/2^52, never 0 nor 1, straight from the operating system."""
-    texts = np.frombuffer(os.urandom(8 * math.prod(shape)), dtype=np.uint64).reshape(shape)
-    return ((texts >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    bits = np.frombuffer(os.urandom(8 * math.prod(shape)), dtype=np.uint64).reshape(shape)
+    return ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 _SEED_STEP = 2**64  # seeds of models that are run together, apart from each other and from other users' seeds
