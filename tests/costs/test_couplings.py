@@ -23,7 +23,7 @@ from dpadmm.costs import (
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents, Silence
 from dpadmm.networks.graph import path, ring
-from dpadmm.privacy.protection import View
+from dpadmm.privacy.protection import Unit, View
 from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic
 
 D, N = 4, 12
@@ -213,6 +213,9 @@ def test_rows_run_the_methods_for_records(rng):
         plan(rows, Consensus(), protect=Record(), **asked)
     with pytest.raises(InputError, match="person"):
         dpadmm.minimise(rows, Consensus(), protect=Person(), **asked)
+    owned = Rows([(x[part::2], np.sign(x[part::2, 0]), 200 * part + np.arange(200) // 4) for part in (0, 1)], mu=0.01)
+    persons = dpadmm.minimise(owned, Consensus(), protect=Person(), trust="sum", method="noisy-gradients", **asked)
+    assert persons.account.protection.unit is Unit.PERSON
 
 
 @pytest.mark.parametrize(

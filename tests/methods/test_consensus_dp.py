@@ -15,7 +15,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST, Agents, OneNoise, Setting, Silence, by_name
 from dpadmm.methods.consensus import ConsensusADMM, StarState
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, FunctionsDiffer, LinearTermsDiffer, NoisePlace, RecordsDiffer
-from dpadmm.methods.decentralised import DecentralisedADMM
+from dpadmm.methods.recycled import RecycledPADMM
 from dpadmm.networks import ring
 from dpadmm.noise.mechanisms import COORDINATOR, CaoOptimal, Family
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
@@ -277,37 +277,6 @@ class TestPlaces:
 
 
 class TestRuns:
-    def test_one_silo_alone_equals_the_batch(self):
-        _, problem = logistic_problem()
-        agents, method = Agents.of(problem, None, tolerance=1e-12, threads=1), ConsensusDPADMM(0.05)
-        state, inbox = method.start(agents, replicas=2)
-        rng = np.random.default_rng(0)
-        for k in range(1, 4):
-            together, messages = method.local_step(k, agents, state, inbox, Silence())
-            for i in range(4):
-                for r in range(2):
-                    mine = StarState(*(part[i : i + 1, :, r : r + 1] for part in state))
-                    _, message = method.local_step(k, agents.alone(i, 1e-12), mine, inbox[:, :, r : r + 1], Silence())
-                    np.testing.assert_allclose(message[0, :, 0], messages[i, :, r], atol=1e-10)
-            inbox = method.exchange(k, problem, None, inbox, messages, Silence()) + 0.1 * rng.standard_normal((1, 4, 2))
-            state = method.update(k, agents, together, inbox)
-
-    @pytest.mark.parametrize(("family", "place"), VARIANTS)
-    def test_same_seed_same_result_and_resume(self, family, place):
-        problem = quadratic_problem()
-        method = ConsensusDPADMM(2.0, FunctionsDiffer(1.0), family, place)
-        engine = LocalEngine(replicas=3, progress=False, threads=1)
-        plan = plan_noise(method, problem, 8, TARGETS[family], schedule=CaoOptimal(0.3))
-
-        def go(rounds, seed=7, **kwargs):
-            noise = PlannedNoise(plan, SimulatedSampler(seed=seed), replicas=3)
-            return engine.run(method, problem, Stopping(rounds=rounds), noise=noise, **kwargs)
-
-        whole = go(8)
-        np.testing.assert_array_equal(go(8).estimate, whole.estimate)
-        assert (go(8, seed=8).estimate != whole.estimate).any()
-        np.testing.assert_array_equal(go(8, after=go(3)).estimate, whole.estimate)
-
     def test_registry(self):
         assert by_name()["consensus"](rho=1.0) == ConsensusDPADMM(1.0, RecordsDiffer(), Family.SPHERICAL)
         assert by_name()["consensus-gaussian"](rho=1.0).family is Family.GAUSSIAN
@@ -430,6 +399,6 @@ class TestRefusals:
     def test_graph_methods_do_not_take_a_general_quadratic_for_a_ridge(self):
         for g in (Quadratic(np.diag([1.0, 2.0, 1.0, 1.0]), np.zeros(4)), Quadratic(np.eye(4), np.ones(4))):
             with pytest.raises(InputError, match="Quadratic"):
-                EXACT.run(DecentralisedADMM(0.1), quadratic_problem(5, 4, g), Stopping(rounds=1), ring(5))
+                EXACT.run(RecycledPADMM(0.1), quadratic_problem(5, 4, g), Stopping(rounds=1), ring(5))
         round_one = quadratic_problem(5, 4, Quadratic(np.eye(4), np.zeros(4)))
-        EXACT.run(DecentralisedADMM(0.1), round_one, Stopping(rounds=1), ring(5))
+        EXACT.run(RecycledPADMM(0.1), round_one, Stopping(rounds=1), ring(5))

@@ -173,28 +173,6 @@ class TestQuadratics:
 class TestOneSiloAlone:
     """The same local step runs in a silo that knows nothing of the others."""
 
-    @pytest.mark.parametrize(("method", "network"), [(ConsensusADMM(0.05), None), (DecentralisedADMM(0.02), ring(5))])
-    def test_alone_equals_batch(self, small, method, network):
-        _, silos = small
-        problem = Problem.of(EmpiricalRisk(silos, Logistic(), mu=0.05))
-        agents = Agents.of(problem, network, tolerance=1e-12, threads=1)
-        state, inbox = method.start(agents, replicas=3)
-        rng = np.random.default_rng(0)
-        for k in range(1, 4):
-            together, messages = method.local_step(k, agents, state, inbox, Silence())
-            for i in range(5):
-                here = agents.alone(i, tolerance=1e-12)
-                assert here.functions.n_agents == 1
-                for r in range(3):
-                    mine = type(state)(*(part[i : i + 1, :, r : r + 1] for part in state))
-                    heard = inbox[i : i + 1, :, r : r + 1] if network is not None else inbox[:, :, r : r + 1]
-                    _, message = method.local_step(k, here, mine, heard, Silence())
-                    np.testing.assert_allclose(message[0, :, 0], messages[i, :, r], atol=1e-10)
-            # Distinct replicas: shake what was heard.
-            inbox = method.exchange(k, problem, network, inbox, messages, Silence())
-            inbox = inbox + 0.1 * rng.standard_normal(inbox.shape)
-            state = method.update(k, agents, together, inbox)
-
     def test_participants_share_the_solver(self, small):
         _, silos = small
         problem = Problem.of(EmpiricalRisk(silos, Logistic(), mu=0.05))

@@ -7,11 +7,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from tests.contracts.certificates import by_agent
 
-from dpadmm.core.release import PlannedNoise
 from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
-from dpadmm.methods.base import MESSAGE, Agents, Setting, Silence
+from dpadmm.methods.base import MESSAGE, Setting
 from dpadmm.methods.batches import Batches, BatchKind
 from dpadmm.methods.dp_dgd import DPDGD
 from dpadmm.methods.dp_gd import DPGD
@@ -20,7 +19,6 @@ from dpadmm.methods.linearised import LinearisedADMM
 from dpadmm.methods.output_perturbation import OutputPerturbation
 from dpadmm.networks import complete, path, ring
 from dpadmm.noise.mechanisms import Family
-from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.protection import Norm
 from dpadmm.privacy.releases import CoordinateLaplaceRelease, SampledGaussianRelease
@@ -28,7 +26,7 @@ from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic
 from dpadmm.problems.silos import Silos
-from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 
 MU, SIZES, DELTA = 0.1, (120, 80, 60, 40), 1e-5
 QUIET = LocalEngine(progress=False, threads=1, recording=Recording(every=0), replicas=2)
@@ -148,31 +146,6 @@ class TestWithoutNoise:
 
 
 class TestBudget:
-    @pytest.mark.parametrize("name", METHODS)
-    def test_plan_spends_the_target_for_every_agent(self, problem, name):
-        method, network = METHODS[name]
-        plan = plan_noise(method, problem, rounds_of(name, 6), target_of(name), network)
-        slack = 1.001e-3 if name.startswith("dp-sgd") or name == "dp-prox-sgd" else 1e-6
-        assert set(by_agent(plan)) == {0, 1, 2, 3}
-        for curve in by_agent(plan).values():
-            spent = curve.epsilon(0.0 if name in PURE else DELTA)
-            assert 1 - slack <= spent <= 1.0
-        if name not in PURE:
-            assert plan.account().curve.epsilon(DELTA) <= 1.0
-
-    @pytest.mark.parametrize("name", METHODS)
-    def test_runs_from_a_budget_and_repeats(self, problem, name):
-        method, network = METHODS[name]
-        done, again = (
-            run_private(
-                method, problem, rounds_of(name, 3), target_of(name), SimulatedSampler(seed=2), network, engine=QUIET
-            )
-            for _ in range(2)
-        )
-        np.testing.assert_array_equal(done.run.estimate, again.run.estimate)
-        assert np.ptp(done.run.estimate, axis=1).min() > 0
-        assert all(theorem.startswith("C9") for theorem in done.account.theorems)
-
     def test_batches_differ_between_silos_in_the_account(self, problem):
         plan = plan_noise(DPSGD(step=1.0, batches=ALL), problem, 2, Target(1.0, DELTA))
         rates = {r.agent: r.sampling.rate for r in plan if isinstance(r, SampledGaussianRelease)}
@@ -295,36 +268,6 @@ class TestSameTranscript:
             ends.append((*run.state, run.inbox))
         for one, two in zip(*ends, strict=True):
             np.testing.assert_array_equal(one, two)
-
-
-class TestBatchOfAgents:
-    @pytest.mark.parametrize("name", METHODS)
-    def test_a_silo_alone_takes_the_same_step(self, problem, name):
-        method, network = METHODS[name]
-        rounds = rounds_of(name, 2)
-        plan = plan_noise(method, problem, rounds, target_of(name), network)
-        agents = Agents.of(problem, network, 1e-12, 1)
-        noise = PlannedNoise(plan, SimulatedSampler(4), replicas=3)
-        state, inbox = method.start(agents, 3)
-        rng = np.random.default_rng(0)
-        inbox = rng.standard_normal(inbox.shape)
-        state = type(state)(*(rng.standard_normal(part.shape) for part in state))
-        whole, messages = method.local_step(rounds, agents, state, inbox, noise)
-        for i in range(4):
-            mine = type(state)(*(part[[i]] for part in state))
-            heard = inbox[[i]] if network is not None else inbox
-            one, message = method.local_step(rounds, agents.alone(i, 1e-12), mine, heard, noise)
-            np.testing.assert_allclose(message, messages[[i]], atol=1e-10)
-            for part, rows in zip(one, whole, strict=True):
-                np.testing.assert_allclose(part, rows[[i]], atol=1e-10)
-
-    @pytest.mark.parametrize("name", METHODS)
-    def test_a_resumed_run_goes_on_as_if_it_had_never_stopped(self, problem, name):
-        method, network = METHODS[name]
-        half = QUIET.run(method, problem, Stopping(rounds=2), network)
-        resumed = QUIET.run(method, problem, Stopping(rounds=4), network, after=half)
-        whole = QUIET.run(method, problem, Stopping(rounds=4), network, noise=Silence())
-        np.testing.assert_array_equal(resumed.estimate, whole.estimate)
 
 
 class TestBadInput:

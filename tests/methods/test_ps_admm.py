@@ -319,30 +319,11 @@ class TestSameTranscript:
 
 
 class TestBatchOfAgents:
-    @pytest.mark.parametrize("kind", list(BatchKind))
-    def test_a_silo_alone_takes_the_same_steps(self, problem, kind):
-        chosen = method(batches=Batches(10, seed=1, kind=kind), constraint=Box(0.0, math.inf))
-        plan = plan_noise(method(noise_ratio=1.4), problem, 2, Target(1.0, DELTA))
-        agents, noise = Agents.of(problem, None, 1e-9, 1), PlannedNoise(plan, SimulatedSampler(4), replicas=3)
-        state, inbox = chosen.start(agents, 3)
-        state = state._replace(x=np.random.default_rng(0).random(state.x.shape))
-        whole, messages = chosen.local_step(2, agents, state, inbox, noise)
-        for i in range(len(SIZES)):
-            here = agents.alone(i, 1e-9)
-            one, message = chosen.local_step(2, here, PSState(*(part[[i]] for part in state)), inbox, noise)
-            np.testing.assert_allclose(one.x, whole.x[[i]], atol=1e-12)
-            np.testing.assert_allclose(message, messages[[i]], atol=1e-12)
-
     def test_replicas_draw_their_own_batches_and_do_not_depend_on_each_other(self, problem):
         three = replace(QUIET, replicas=3).run(method(), problem, Stopping(rounds=3)).estimate
         one = QUIET.run(method(), problem, Stopping(rounds=3)).estimate
         np.testing.assert_allclose(three[:, :1], one, atol=1e-14)
         assert np.abs(three[:, 0] - three[:, 1]).max() > 1e-6
-
-    def test_a_resumed_run_goes_on_as_if_it_had_never_stopped(self, problem):
-        half = QUIET.run(method(), problem, Stopping(rounds=3))
-        resumed = QUIET.run(method(), problem, Stopping(rounds=6), after=half)
-        np.testing.assert_array_equal(resumed.estimate, QUIET.run(method(), problem, Stopping(rounds=6)).estimate)
 
 
 class TestBadInput:

@@ -135,7 +135,7 @@ def test_a_column_of_sparse_rows_has_the_same_bits_in_any_batch(loss):
 def test_a_row_has_the_same_product_wherever_it_stands(d):
     """Its place among a block's rows, and how many these are, change no bit: products nearly cancel (C7)."""
     rng = np.random.default_rng(d)
-    x, line = rng.normal(size=d), np.array((0.0, 1.0, -np.inf, np.inf))  # slope(t) = t
+    x, line = rng.normal(size=d), np.array((0.0, 1.0, -np.inf, np.inf, 0.0))  # slope(t) = t
     row = rng.normal(size=d)
     row -= x * (row @ x) / (x @ x)
     found = set()

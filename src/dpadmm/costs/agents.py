@@ -21,7 +21,7 @@ from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.silos import as_numbers
 
-_MOST_STEPS = 20_000
+_MOST_STEPS, _MOST_CUTS = 20_000, 200
 
 
 class CostAgents(ABC):
@@ -161,7 +161,7 @@ class Allocations(CostAgents):
         return "" if isinstance(protect, Amount) else "of an allocation, Amount(d) or Whole(region) can be protected"
 
     def solve(self, maps: Floats | None, pull: Floats, target: Floats, start: Floats, tolerance: float) -> Floats:
-        """Return `x_t = clip((s y_t - price_t - th)/(s + curvature_t))`, th set by the amount (bisection)."""
+        """Return `x_t = clip((s y_t - price_t - th)/(s + curvature_t))`, th set by the amount."""
         scale, seen = pull[:, None, None], target
         if maps is not None:  # `A_i = I kron a_i`: the allocation sees `a_i'y/||a_i||^2`
             size = (maps**2).sum(axis=(1, 2))[:, None, None] / self.dimension
@@ -178,14 +178,17 @@ class Allocations(CostAgents):
             )
         least = (pushed - bend * high).min(axis=1, keepdims=True)
         greatest = (pushed - bend * low).max(axis=1, keepdims=True)
-        for _ in range(54):
-            middle = (least + greatest) / 2
-            is_much = np.clip((pushed - middle) / bend, low, high).sum(axis=1, keepdims=True) > amount
-            least, greatest = np.where(is_much, middle, least), np.where(is_much, greatest, middle)
-        x = np.clip((pushed - (least + greatest) / 2) / bend, low, high)
-        inside = (x > low) & (x < high)  # what bisection leaves is spread over the periods that are free
-        left = (amount - x.sum(axis=1, keepdims=True)) / np.maximum((inside / bend).sum(axis=1, keepdims=True), 1e-300)
-        x = np.clip(x + np.where(inside, left / bend, 0.0), low, high)
+        th = (least + greatest) / 2
+        for _ in range(_MOST_CUTS):
+            x = np.clip((pushed - th) / bend, low, high)
+            excess = x.sum(axis=1, keepdims=True) - amount
+            if np.abs(excess).max() <= tolerance / 4:
+                break
+            least, greatest = np.where(excess > 0, th, least), np.where(excess > 0, greatest, th)
+            # A Newton step on the periods that are free, where it stays inside the bracket; else half of that.
+            slope = (((x > low) & (x < high)) / bend).sum(axis=1, keepdims=True)
+            step = th + excess / np.maximum(slope, 1e-300)
+            th = np.where((step > least) & (step < greatest), step, (least + greatest) / 2)
         if not np.abs(x.sum(axis=1, keepdims=True) - amount).max() <= tolerance:
             raise SolverError(f"An allocation missed its amount by more than {tolerance:.1e}.")
         return np.asarray(x)

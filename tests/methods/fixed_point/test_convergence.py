@@ -147,22 +147,6 @@ def test_quadratics_contract_as_fast_as_the_theory_says():
 
 
 class TestAlone:
-    @pytest.mark.parametrize("method", [FederatedADMM(2.0, 0.8, clip=0.3), CoordinatorADMM(2.0, 0.4)])
-    def test_alone_equals_batch(self, logistic, method):
-        agents = Agents.of(logistic, None, tolerance=1e-12, threads=1)
-        state, inbox = method.start(agents, replicas=3)
-        for k in range(1, 4):
-            together, messages = method.local_step(k, agents, state, inbox, Silence())
-            for i in range(4):
-                here = agents.alone(i, tolerance=1e-12)
-                for r in range(3):
-                    mine = type(state)(*(part[i : i + 1, :, r : r + 1] for part in state))
-                    _, message = method.local_step(k, here, mine, inbox[:, :, r : r + 1], Silence())
-                    np.testing.assert_allclose(message[0, :, 0], messages[i, :, r], atol=1e-10)
-            inbox = method.exchange(k, logistic, None, inbox, messages, Silence())
-            inbox = inbox + 0.1 * rng(k).standard_normal(inbox.shape)
-            state = together
-
     def test_a_silo_that_skips_sends_its_old_block(self, logistic):
         method = CoordinatorADMM(2.0, participation=Participation.of(4, [[0], [2]]))
         here = Agents.of(logistic, None, 1e-12, 1).alone(1, 1e-12)
@@ -173,22 +157,6 @@ class TestAlone:
 
 
 class TestRuns:
-    @pytest.mark.parametrize(
-        "method",
-        [
-            FederatedADMM(2.0, participation=Participation.subsets(4, 2, 20, rng())),
-            RandomWalkADMM(2.0, participation=Participation.one_at_random(4, 20, rng())),
-            CoordinatorADMM(2.0, participation=Participation.subsets(4, 2, 20, rng())),
-        ],
-    )
-    def test_resume_and_determinism(self, logistic, keyed, quiet, method):
-        whole = quiet.run(method, logistic, Stopping(rounds=20), noise=keyed())
-        again = quiet.run(method, logistic, Stopping(rounds=20), noise=keyed())
-        np.testing.assert_array_equal(whole.estimate, again.estimate)
-        half = quiet.run(method, logistic, Stopping(rounds=9), noise=keyed())
-        resumed = quiet.run(method, logistic, Stopping(rounds=20), noise=keyed(), after=half)
-        np.testing.assert_array_equal(resumed.estimate, whole.estimate)
-
     def test_x_is_never_shown(self, logistic, quiet):
         for method in (FederatedADMM(2.0), CoordinatorADMM(2.0)):
             run = quiet.run(method, logistic, Stopping(rounds=2))
