@@ -25,6 +25,7 @@ from dpadmm.methods.consensus_dp import FunctionsDiffer
 from dpadmm.methods.fixed_point import FederatedADMM, GeneralADMM, LassoADMM, Participation
 from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.mechanisms import COORDINATOR, Family, Schedule, schedule_of
+from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import plan
 from dpadmm.planner.resolved import network_of, protection_from
@@ -33,7 +34,7 @@ from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.protection import COVERED, Protection, Unit, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LOSS_KINDS, Huber, Loss, Squared
-from dpadmm.problems.problem import EmpiricalRisk, Problem
+from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
 from dpadmm.problems.regularisers import REGULARISERS, ElasticNet, Regulariser
 from dpadmm.problems.silos import PersonRows, Silos, dense
 
@@ -54,7 +55,8 @@ class RunResult:
     """What a run released.
 
     model: (d,). account: what it cost whom, certified. spec: what was run, all of it public: method, rounds,
-    network. history: what the noisy messages show, round by round. With simulated noise it is not a private release.
+    network; its problem has no rows. plan: of its noise. silos: their names. history: what the noisy messages show,
+    round by round. With simulated noise it is not a private release.
     """
 
     model: Floats
@@ -62,13 +64,15 @@ class RunResult:
     delta: float
     is_private_release: bool
     spec: RunSpec = field(repr=False)
+    plan: NoisePlan = field(repr=False)
+    silos: tuple[str, ...] = field(repr=False)
     history: tuple[PublicRound, ...] = field(repr=False)
 
     @cached_property
     def dynamic_zcdp(self) -> Floats:
         """The running rho of zCDP (agents, rounds): what each silo's records have spent after every round."""
         number = self.spec.setting.problem.n_agents
-        spent = dynamic_zcdp(self.spec.noise_plan(self.is_private_release).by(range(number)))
+        spent = dynamic_zcdp(self.plan.by(range(number)))
         everybody = spent.pop(COORDINATOR, np.zeros(self.spec.setting.rounds))
         table = np.zeros((number, self.spec.setting.rounds)) + _continued(everybody, self.spec.setting.rounds)
         for agent, row in spent.items():
@@ -79,9 +83,8 @@ class RunResult:
         """Draw what every silo's records have spent against the rounds, as SVG or PNG."""
         from dpadmm.report.figures import draw_privacy  # late: matplotlib is slow to load
 
-        names = getattr(getattr(self.spec.setting.problem.functions, "silos", None), "names", ())
-        rows = {str(name): row for name, row in zip(names, self.dynamic_zcdp, strict=False)}
-        draw_privacy(rows or {"every agent": self.dynamic_zcdp.max(axis=0)}, self.epsilon, self.delta, Path(path))
+        rows = dict(zip(self.silos, self.dynamic_zcdp, strict=True))
+        draw_privacy(rows, self.epsilon, self.delta, Path(path))
 
     @property
     def epsilon(self) -> float:
@@ -221,9 +224,18 @@ def run(
         account=done.plan.account(),
         delta=delta or 0.0,
         is_private_release=done.is_private_release,
-        spec=spec,
+        spec=_without_rows(spec, held, function, mu),
+        plan=done.plan,
+        silos=tuple(map(str, held.names)),
         history=ran.history,
     )
+
+
+def _without_rows(spec: RunSpec, silos: Silos, loss: Loss, mu: float) -> RunSpec:
+    """Return what was run, of a problem that has no rows: a result may be copied and stored."""
+    public = PublicFunctions.of_loss(silos.sizes, silos.dimension, loss, silos.row_norm, mu)
+    problem = replace(spec.setting.problem, functions=public)
+    return replace(spec, setting=replace(spec.setting, problem=problem))
 
 
 def _continued(spent: Floats, rounds: int) -> Floats:

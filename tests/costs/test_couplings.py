@@ -78,6 +78,9 @@ def test_general_constraints_without_noise_are_kept(rng, agents):
         right[own], right[row] = -agents.q[i], c[i]
     kkt[N * D : N * D + 3, N * D : N * D + 3] = 0.2 * np.eye(3)
     assert done.public == pytest.approx(np.linalg.solve(kkt, right)[N * D : N * D + 3], abs=1e-3)
+    planned = plan(agents, General(a, b, c), protect=Gap(1.0), epsilon=1.0, delta=1e-6, guess=agents)
+    assert (planned.forecast, planned.rounds) == (None, 20)
+    assert str(planned).endswith("no forecast")
     for trust in ("sum", "masks"):
         real = dpadmm.minimise(agents, General(a, b, c), protect=Whole(Ball(1.0)), trust=trust, **ASKED)
         assert real.sums.shape == (6, 3)
@@ -142,6 +145,21 @@ def test_releases_cost_the_budget(agents, protect, trust):
     assert done.is_private_release
     assert done.epsilon == pytest.approx(1.0, rel=1e-6)
     assert done.sums.shape == (6, D)
+
+
+def test_under_masks_the_hidden_parts_are_counted(agents):
+    """A share of the noise hides little of the part that is kept, so the bound of the first round does not do."""
+    sharing = Sharing(Quadratic(np.eye(D), np.zeros(D)))
+    found = {
+        trust: [
+            each.bound
+            for each in plan(agents, sharing, protect=Gap(1.0), trust=trust, **ASKED).setup.certificates(6, {})
+        ]
+        for trust in ("sum", "masks", "nobody")
+    }
+    assert found["masks"] == found["sum"]
+    assert found["sum"][0] < found["sum"][-1]
+    assert found["nobody"] == [found["sum"][0]] * 6
 
 
 def test_one_sum_of_linear_terms_beats_rounds_and_is_chosen(rng):

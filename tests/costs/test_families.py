@@ -19,7 +19,7 @@ from dpadmm.costs import (
     plan,
 )
 from dpadmm.costs.families import refute
-from dpadmm.errors import InputError, SolverError
+from dpadmm.errors import InputError
 from dpadmm.problems.regularisers import Quadratic
 
 D, N = 3, 8
@@ -130,8 +130,9 @@ def test_black_boxes_are_protected_by_projection_and_failures_stay_inside():
         plan(boxes(), Consensus(), protect=Gap(1.0), **ASKED)
     with pytest.raises(InputError, match="black boxes take no maps"):
         plan(boxes(), Consensus(metric=np.eye(D)), protect=protect, **ASKED)
-    with pytest.raises(SolverError, match="failed"):
-        boxes((1,)).solve(None, np.ones(N), np.zeros((N, D, 1)), np.zeros((N, D, 1)), 1e-6)
+    failed = np.isnan(boxes((1,)).solve(None, np.ones(N), np.zeros((N, D, 1)), np.zeros((N, D, 1)), 1e-6))
+    assert failed[1].all()
+    assert not np.delete(failed, 1, axis=0).any()
     with pytest.raises(InputError, match="no ledger"):
         boxes().ledger_data()
 

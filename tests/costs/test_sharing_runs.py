@@ -36,7 +36,8 @@ def test_every_agent_gets_its_amount_and_the_account_is_the_budget(protect, trus
     views = {"sum": View.PUBLIC, "masks": View.AGGREGATE, "nobody": View.EAVESDROPPER}
     assert done.account.protection.view is views[trust]
     assert done.account.protection.unit is (Unit.FUNCTION if isinstance(protect, Amount) else Unit.USER)
-    assert done.statement.startswith("certified: epsilon 1 at delta 1e-06")
+    hidden = "one agent's amount, moved by up to 3" if isinstance(protect, Amount) else "anything about one agent"
+    assert done.statement.startswith(f"certified: epsilon 1 at delta 1e-06 for {hidden} against the ")
     assert done.public.shape == (HOURS,)
     assert done.sums.shape == ((0,) if trust == "nobody" else (6, HOURS))
     assert pickle.loads(pickle.dumps(done)).kept is None

@@ -40,7 +40,11 @@ class CostAgents(ABC):
 
     @abstractmethod
     def solve(self, maps: "Floats | None", pull: Floats, target: Floats, start: Floats, tolerance: float) -> Floats:
-        """Return `argmin f_i(x) + (pull_i/2)||A_i x - target_i||^2`, (N, d, R); maps: (N, p, d), None for I."""
+        """Return `argmin f_i(x) + (pull_i/2)||A_i x - target_i||^2`, (N, d, R); maps: (N, p, d), None for I.
+
+        NaN where an agent does not reach the tolerance. An answer depends on the numbers of its own agent alone, to the
+        last bit: what is certified is that one agent's data move one message.
+        """
 
     @abstractmethod
     def value(self, x: Floats) -> Floats:
@@ -65,8 +69,8 @@ class CostAgents(ABC):
     def covers(self, protect: Protect) -> str:
         """Return why this cannot be certified for these agents; an empty text if it can."""
 
-    def stand_in(self) -> "CostAgents | None":
-        """Return public agents of this kind, made of public facts alone; None where these say too little."""
+    def stand_in(self, protect: Protect) -> "CostAgents | None":
+        """Return public agents of this kind, made of what protect leaves public; None where that says too little."""
         return None
 
     def ledger_data(self) -> tuple[SiloColumns, ...]:
@@ -119,6 +123,7 @@ class Allocations(CostAgents):
     upper: Any
     costs: tuple[ArrayLike, ArrayLike] = (0.0, 0.0)
     periods: int | None = None
+    is_common: bool = field(init=False)
     width: float = field(init=False)
     _quadratic: Floats = field(init=False)
     _linear: Floats = field(init=False)
@@ -143,14 +148,15 @@ class Allocations(CostAgents):
         lower, upper = parts["lower"], parts["upper"]
         if (lower > upper).any() or (parts["curvature"] < 0).any():
             raise InputError("lower must not exceed upper, and curvatures must be 0 or greater.")
-        is_common = np.ndim(self.lower) < 2 and np.ndim(self.upper) < 2
+        has_common_limits = np.ndim(self.lower) < 2 and np.ndim(self.upper) < 2
         vars(self).update(
             amount=np.clip(amount, lower.sum(axis=1), upper.sum(axis=1)),
             lower=lower,
             upper=upper,
             n_agents=n,
             dimension=t,
-            width=float((upper - lower).max()) if is_common else math.inf,
+            is_common=has_common_limits and all(np.ndim(each) < 2 for each in self.costs),
+            width=float((upper - lower).max()) if has_common_limits else math.inf,
             curvature=(float(parts["curvature"].min()) if np.ndim(self.costs[0]) < 2 else 0.0, math.inf),
             _quadratic=parts["curvature"],
             _linear=parts["price"],
@@ -169,29 +175,27 @@ class Allocations(CostAgents):
         bend = scale + self._quadratic[:, :, None]
         pushed = scale * seen - self._linear[:, :, None]
         low, high, amount = self.lower[:, :, None], self.upper[:, :, None], self.amount[:, None, None]
-        # Rounding is bounded by public numbers, so whether the tolerance is kept tells nothing of the amounts.
-        most = float(np.abs(pushed).max() / bend.min() + np.abs(high).max() + np.abs(low).max())
-        if not most * self.dimension * 2.0**-48 <= tolerance:
-            raise SolverError(
-                f"Broadcasts have become so large that allocations cannot be computed to {tolerance:.1e}. Choose a "
-                "larger epsilon or penalty."
-            )
+        # What rounding would spoil is cut. Cut numbers keep their order and come no further apart, as C17 needs, and
+        # nothing shows whether any was cut; that limits are too wide for the tolerance tells nothing of amounts.
+        wide = (np.abs(low) + np.abs(high)).max(axis=1, keepdims=True)
+        most = (tolerance * 2.0**48 / self.dimension - wide) * bend.min(axis=1, keepdims=True)
+        pushed = np.clip(pushed, -most, np.where(most >= 0, most, np.nan))
         least = (pushed - bend * high).min(axis=1, keepdims=True)
         greatest = (pushed - bend * low).max(axis=1, keepdims=True)
         th = (least + greatest) / 2
         for _ in range(_MOST_CUTS):
             x = np.clip((pushed - th) / bend, low, high)
             excess = x.sum(axis=1, keepdims=True) - amount
-            if np.abs(excess).max() <= tolerance / 4:
+            is_left = np.abs(excess) > tolerance / 4
+            if not is_left.any():
                 break
             least, greatest = np.where(excess > 0, th, least), np.where(excess > 0, greatest, th)
             # A Newton step on the periods that are free, where it stays inside the bracket; else half of that.
             slope = (((x > low) & (x < high)) / bend).sum(axis=1, keepdims=True)
             step = th + excess / np.maximum(slope, 1e-300)
-            th = np.where((step > least) & (step < greatest), step, (least + greatest) / 2)
-        if not np.abs(x.sum(axis=1, keepdims=True) - amount).max() <= tolerance:
-            raise SolverError(f"An allocation missed its amount by more than {tolerance:.1e}.")
-        return np.asarray(x)
+            step = np.where((step > least) & (step < greatest), step, (least + greatest) / 2)
+            th = np.where(is_left, step, th)
+        return np.where(np.abs(x.sum(axis=1, keepdims=True) - amount) <= tolerance, x, np.nan)
 
     def value(self, x: Floats) -> Floats:
         """Return the costs of allocations."""
@@ -201,7 +205,7 @@ class Allocations(CostAgents):
         """Return these agents only."""
         each = {name: np.asarray(getattr(self, name))[agents] for name in ("lower", "upper", "_quadratic", "_linear")}
         made = Allocations(self.amount[agents], each["lower"], each["upper"], (each["_quadratic"], each["_linear"]))
-        vars(made).update(width=self.width, curvature=self.curvature)
+        vars(made).update(is_common=self.is_common, width=self.width, curvature=self.curvature)
         return made
 
     def drawn(self, rng: np.random.Generator, error: float, distance: float) -> "Allocations":
@@ -212,8 +216,13 @@ class Allocations(CostAgents):
         vars(made).update(amount=np.clip(self.amount * (1 + error) + own, low, high))
         return made
 
-    def stand_in(self) -> "Allocations":
-        """Return agents whose amounts are anything from the least to the most that the limits allow."""
+    def stand_in(self, protect: Protect) -> "Allocations | None":
+        """Return agents whose amounts are anything from the least to the most that the limits allow.
+
+        None where limits or costs of single agents are protected, too.
+        """
+        if not (isinstance(protect, Amount) or self.is_common):
+            return None
         made, rng = self.take(np.arange(self.n_agents)), np.random.default_rng(0)
         low, high = self.lower.sum(axis=1), self.upper.sum(axis=1)
         vars(made).update(amount=rng.uniform(low, high))
@@ -297,13 +306,11 @@ class Quadratics(CostAgents):
         if self.box is None:
             key = pull.tobytes(), b"" if maps is None else maps.tobytes()
             if key not in self._solved:
-                self._solved[key] = np.linalg.inv(hessian)
+                self._solved[key] = np.linalg.pinv(hessian, hermitian=True)
             x = self._solved[key] @ right
             x = x + self._solved[key] @ (right - hessian @ x)
-            left = np.linalg.norm(right - hessian @ x, axis=1)
-            if not left.max() <= tolerance:
-                raise SolverError(f"A quadratic was not solved to {tolerance:.1e}. Raise the tolerance or the penalty.")
-            return np.asarray(x)
+            left = np.linalg.norm(right - hessian @ x, axis=1, keepdims=True)
+            return np.where(left <= tolerance, x, np.nan)
         top = float(self._largest + (pull[:, None] * np.linalg.eigvalsh(gram)).max())
         least = float(self.curvature[0] + (pull[:, None] * np.linalg.eigvalsh(gram)).min())
         low, high = (each[None, :, None] for each in self.box)
@@ -339,21 +346,31 @@ def accelerated(gradient: Any, project: Any, start: Floats, top: float, least: f
     """Return the minimiser of a strongly convex function on a set, to a distance of its gradient from the normal cone.
 
     Nesterov's steps of length 1/top; least: its strong convexity. A step from y to x leaves at most
-    `2 top ||x - y||` at x. Whoever declares too small a `top` does not get there, and the run stops.
+    `2 top ||x - y||` at x. Every agent stops by itself, so that no answer tells of another one's numbers. NaN where
+    it does not get there, as with too small a `top`.
     """
     root = math.sqrt(max(least, 0.0) / top)
     momentum = (1 - root) / (1 + root)
     x, y = project(start), project(start)
+    is_done = np.zeros((len(start), 1, start.shape[2]), dtype=bool)
     for _ in range(_MOST_STEPS):
         new = project(y - gradient(y) / top)
-        left = 2 * top * np.linalg.norm(new - y, axis=1).max()
-        y, x = new + momentum * (new - x), new
-        if left <= tolerance:
-            return np.asarray(x)
-    raise SolverError(
-        f"A local problem was not solved to {tolerance:.1e} in {_MOST_STEPS} steps. Check the declared curvature, or "
-        "raise the penalty or the tolerance. That a run stops is not covered by its certificate."
-    )
+        left = 2 * top * np.linalg.norm(new - y, axis=1, keepdims=True)
+        y, x = np.where(is_done, y, new + momentum * (new - x)), np.where(is_done, x, new)
+        is_done |= left <= tolerance
+        if (is_done | ~np.isfinite(left)).all():
+            break
+    return np.where(is_done, x, np.nan)
+
+
+def check_solved(x: Floats, tolerance: float) -> Floats:
+    """Return x; refuse to go on where it is not solved to the tolerance."""
+    if not np.isfinite(x).all():
+        raise SolverError(
+            f"A problem was not solved to {tolerance:.1e}. Check the declared curvature, choose a larger epsilon, or "
+            "change the penalty. That a run stops is not covered by its certificate."
+        )
+    return x
 
 
 def on_subset(agents: CostAgents, number: int, rng: np.random.Generator) -> CostAgents:

@@ -15,7 +15,7 @@ from dpadmm import checks
 from dpadmm.checks import safe_repr
 from dpadmm.costs.agents import CostAgents, accelerated
 from dpadmm.costs.protection import Gap, Protect, Whole
-from dpadmm.errors import InputError, SolverError
+from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.silos import as_numbers
 
@@ -88,7 +88,7 @@ class CostFamily(CostAgents):
                 right = pull[i] * a.T @ target[i, :, r]
 
                 def gradient(y: Floats, gram: Floats = gram, right: Floats = right, theta: Floats = theta) -> Floats:
-                    own = np.asarray(self.gradient_of(y[0, :, 0].copy(), theta.copy()), dtype=np.float64)
+                    own = answer_of(self.gradient_of, y[0, :, 0].copy(), theta.copy(), size=self.dimension)
                     return (own + gram @ y[0, :, 0] - right)[None, :, None]
 
                 top, least = self.curvature[1] + float(values[-1]), self.curvature[0] + float(values[0])
@@ -114,7 +114,7 @@ class CostFamily(CostAgents):
         low, high = self.domain
         return self._with(self.theta * (1 + error) + 0.1 * (high - low) * rng.uniform(-1, 1, self.theta.shape))
 
-    def stand_in(self) -> "CostFamily":
+    def stand_in(self, protect: Protect) -> "CostFamily":
         """Return agents with parameters from all of the domain."""
         low, high = self.domain
         return self._with(np.random.default_rng(0).uniform(low, high, self.theta.shape))
@@ -193,6 +193,15 @@ def refute(family: CostFamily, distance: float, evaluations: int = _EVALUATIONS)
     return ""
 
 
+def answer_of(function: Callable[..., ArrayLike], *given: Any, size: int) -> Floats:
+    """Return what own code answers, NaN where it fails: what it raises may tell the private numbers it was given."""
+    try:
+        found = np.asarray(function(*given), dtype=np.float64)
+    except Exception:  # noqa: BLE001 - own code may raise anything
+        return np.full(size, np.nan)
+    return found if found.shape == (size,) else np.full(size, np.nan)
+
+
 def unit(rng: np.random.Generator, d: int) -> Floats:
     """Return a random direction."""
     x = rng.standard_normal(d)
@@ -224,19 +233,13 @@ class Prox(CostAgents):
         return "" if isinstance(protect, Whole) else "of a black box only Whole(region) can be protected"
 
     def solve(self, maps: Floats | None, pull: Floats, target: Floats, start: Floats, tolerance: float) -> Floats:
-        """Ask every agent; whatever an own function raises counts as a failed solve."""
+        """Ask every agent; whatever its function raises counts as a failed solve."""
         if maps is not None:
             raise InputError("Black boxes take no maps: let the function include its own. Nothing was spent.")
         found = np.empty_like(target)
         for i, function in enumerate(self.functions):
             for r in range(target.shape[2]):
-                try:
-                    x = np.asarray(function(float(pull[i]), target[i, :, r].copy()), dtype=np.float64)
-                except Exception as problem:  # noqa: BLE001 - an own function may raise anything
-                    raise SolverError(f"A black box failed ({type(problem).__name__}).") from None
-                if x.shape != (self.dimension,):
-                    raise SolverError("A black box returned something else than x.")
-                found[i, :, r] = x
+                found[i, :, r] = answer_of(function, float(pull[i]), target[i, :, r].copy(), size=self.dimension)
         return found
 
     def value(self, x: Floats) -> Floats:
@@ -292,7 +295,7 @@ def from_cvxpy(build: Callable[..., Any], parameters: Mapping[str, ArrayLike], d
             for name, parameter in own.items():
                 parameter.value = values[name][i]
             root.value, target.value = np.sqrt(penalty), np.sqrt(penalty) * wanted
-            problem.solve()
+            problem.solve(warm_start=False)  # else it would start from what another agent's numbers left
             found: ArrayLike = x.value
             return found
 

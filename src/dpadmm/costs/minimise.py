@@ -13,7 +13,7 @@ from dpadmm.core.budget import LedgerFile
 from dpadmm.core.spec import ReleaseFacts, RunSpec, TrainingSpec
 from dpadmm.core.train import Problems, run_training
 from dpadmm.costs.agents import CostAgents
-from dpadmm.costs.couplings import Consensus, Coupling, Graph
+from dpadmm.costs.couplings import Consensus, Coupling, General, Graph
 from dpadmm.costs.forecast import CostForecast, forecast
 from dpadmm.costs.protection import Person, Protect, Record
 from dpadmm.costs.setup import TRUST, Setup
@@ -79,7 +79,8 @@ class CostPlan:
 
     def __str__(self) -> str:
         """Say what it would run, and what to expect."""
-        said = "no forecast: give guess=, public agents like these" if self.forecast is None else str(self.forecast)
+        unknown = "no forecast" if isinstance(self.setup.coupling, General) else "no forecast without guess="
+        said = unknown if self.forecast is None else str(self.forecast)
         numbers = ", ".join(f"{name}={value:.4g}" for name, value in self.numbers.items())
         if not isinstance(self.step, RunSpec):
             return f"one noisy sum of linear terms; {said}"
@@ -92,7 +93,7 @@ class Result:
 
     public: the model (consensus, graph), z (general) or the price of the resource (sharing), the mean of the last
     rounds. sums: the noisy sums of all rounds, (K, p), from which everything public is computed. kept: (N, d), row i
-    for agent i alone; it is not released. With simulated noise nothing is a private release.
+    for agent i alone; it is not released. hides: what is protected. With simulated noise nothing is a private release.
     """
 
     public: Floats
@@ -102,6 +103,7 @@ class Result:
     account: Account = field(repr=False)
     delta: float
     is_private_release: bool
+    hides: str
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what belongs to the agents: a copy on disk is for whoever may see what is public."""
@@ -126,7 +128,7 @@ class Result:
     def statement(self) -> str:
         """What is certified, for whom, against whom, and on which assumptions."""
         hidden, text = self.account.protection, "; ".join(self.account.assumptions)
-        figure = f"epsilon {self.epsilon:.4g} at delta {self.delta:g} for {hidden} against {hidden.observer}"
+        figure = f"epsilon {self.epsilon:.4g} at delta {self.delta:g} for {self.hides} against {hidden.observer}"
         origin = "" if self.is_private_release else "NOT a private release: simulated noise. It would cost "
         kept = "" if self.kept is None else _KEPT
         return f"{origin}{self.account.standing}: {figure}, if {text}.{kept}"
@@ -168,7 +170,9 @@ def plan(
     setup.method(rounds or 1, given)  # refuses unknown numbers
     if guess is not None and (type(guess) is not type(agents) or guess.dimension != agents.dimension):
         raise InputError(f"guess must be public agents of the same kind and dimension, got {safe_repr(guess)}.")
-    stand_in = guess if guess is not None else agents.stand_in()
+    stand_in = None  # under a general constraint no x of the agents alone is what a run is judged by
+    if not isinstance(coupling, General):
+        stand_in = guess if guess is not None else agents.stand_in(protect)
     chosen: Mapping[str, float] = {**setup.names, **given}
     count, made = checks.count("rounds", _USUAL_ROUNDS if rounds is None else rounds), None
     if stand_in is not None and not _is_stated(setup, rounds, given):
@@ -232,7 +236,7 @@ def minimise(
     seed : int, optional
         Simulated noise; the result is not a private release.
     guess : agents of the same kind, optional
-        Public ones, on which the run is simulated; what is private must not have been looked at.
+        Public ones, on which the run is simulated (not under `General`); made without a look at what is private.
     guess_error : float
         By how much the guess may be off for all agents together, in the forecast of spending nothing.
 
@@ -267,6 +271,7 @@ def minimise(
         "account": outcome.plan.account(),
         "delta": delta,
         "is_private_release": outcome.is_private_release,
+        "hides": protect.words,
     }
     if not isinstance(made.step, RunSpec):
         total: Floats = outcome.released[LinearTerms.name]
@@ -306,7 +311,7 @@ def _minimise_rows(
         **given,
     )
     empty = np.zeros((0, len(done.model)))
-    return Result(done.model, empty, None, None, done.account, done.delta, done.is_private_release)
+    return Result(done.model, empty, None, None, done.account, done.delta, done.is_private_release, protect.words)
 
 
 def _known(agents: CostAgents, is_whole: bool) -> tuple[SiloColumns, ...]:

@@ -83,6 +83,7 @@ class Record:
     """One record of one agent, for `Rows`."""
 
     unit = Unit.RECORD
+    words = "one record"
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ class Person:
     """One person with all rows, for `Rows` with persons."""
 
     unit = Unit.PERSON
+    words = "one person with all rows"
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ class Whole:
 
     region: Region
     unit = Unit.USER
+    words = "anything about one agent"
 
     def __post_init__(self) -> None:
         """Refuse numbers in the place of sets: the diameter is computed from the set that is projected on."""
@@ -117,17 +120,35 @@ class _Distance:
 
 @dataclass(frozen=True)
 class Gap(_Distance):
-    """One agent's cost: its gradient moves by at most `distance` everywhere."""
+    """One agent's cost: its gradient moves by at most `distance` everywhere.
+
+    It is the cost as it is run: after a curvature outside its bounds was projected into them.
+    """
+
+    @property
+    def words(self) -> str:
+        """What is hidden."""
+        return f"one agent's cost, its gradient moved by up to {self.distance:g}"
 
 
 @dataclass(frozen=True)
 class Linear(_Distance):
     """The linear term of one agent's quadratic moves by at most `distance`; its curvature is not protected."""
 
+    @property
+    def words(self) -> str:
+        """What is hidden."""
+        return f"one agent's linear term, moved by up to {self.distance:g}"
+
 
 @dataclass(frozen=True)
 class Amount(_Distance):
     """One agent's amount moves by at most `distance`; its limits and costs are not protected."""
+
+    @property
+    def words(self) -> str:
+        """What is hidden."""
+        return f"one agent's amount, moved by up to {self.distance:g}"
 
 
 Protect = Record | Person | Whole | Gap | Linear | Amount

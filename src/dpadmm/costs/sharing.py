@@ -13,10 +13,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.costs.agents import CostAgents
+from dpadmm.costs.agents import CostAgents, check_solved
 from dpadmm.costs.couplings import Maps
 from dpadmm.costs.protection import Region
-from dpadmm.errors import InputError, SolverError
+from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST, MESSAGE, About, Agents, Method, NoiseHook, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec
@@ -79,10 +79,16 @@ class CostSolver:
     costs: CoupledCosts
     tolerance: float
 
-    def find(self, pull: Floats, target: Floats, start: Floats) -> Floats:
-        """Return `argmin f_i(x) + (pull_i/2)||A_i x - target_i||^2`, (N, d, R)."""
+    def find(self, pull: Floats, target: Floats, start: Floats, *, is_kept: bool = False) -> Floats:
+        """Return `argmin f_i(x) + (pull_i/2)||A_i x - target_i||^2`, (N, d, R).
+
+        is_kept: an agent whose solve fails keeps its start, and the run does not show it; else the run stops.
+        """
         maps = self.costs.maps.given
-        return self.costs.agents.solve(maps, pull, np.ascontiguousarray(target), start, self.tolerance)
+        x = self.costs.agents.solve(maps, pull, np.ascontiguousarray(target), start, self.tolerance)
+        if is_kept:
+            return np.where(np.isfinite(x).all(axis=1, keepdims=True), x, start)
+        return check_solved(x, self.tolerance)
 
     def solve(self, subproblem: Subproblem) -> Solution:
         """Solve for one x of all agents, where every A_i is the identity."""
@@ -103,23 +109,6 @@ class OwnState(NamedTuple):
     own: Floats
     x: Floats
     total: Floats
-
-
-def find_or_keep(solver: CostSolver, pull: Floats, target: Floats, x: Floats, region: Region | None) -> Floats:
-    """Solve; where messages are projected, an agent whose solve fails keeps its x, and a run does not show it."""
-    if region is None:
-        return solver.find(pull, target, x)
-    try:
-        return solver.find(pull, target, x)
-    except (SolverError, ArithmeticError, ValueError):
-        alone = [CostSolver(solver.costs.take([i]), solver.tolerance) for i in range(len(x))]
-        found = x.copy()
-        for i, each in enumerate(alone):
-            try:
-                found[i] = each.find(pull[i : i + 1], target[i : i + 1], x[i : i + 1])[0]
-            except (SolverError, ArithmeticError, ValueError):
-                continue
-        return found
 
 
 def project(region: Region | None, values: Floats) -> Floats:
@@ -219,7 +208,7 @@ class SharingADMM(OwnCosts):
         """Every agent's x against the last broadcast; c_i is its part of the sum."""
         solver: Any = agents.solver
         pull = np.full(len(agents.index), self.rho)
-        x = find_or_keep(solver, pull, state.own - inbox[:1], state.x, self.region)
+        x = solver.find(pull, state.own - inbox[:1], state.x, is_kept=self.region is not None)
         c = project(self.region, solver.costs.maps.add_up(x))
         if not self.about.trusts_coordinator:
             c = noise.perturb(MESSAGE, k, agents.index, c)

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.costs.agents import accelerated
-from dpadmm.costs.sharing import OwnCosts, OwnState, find_or_keep, project
+from dpadmm.costs.agents import accelerated, check_solved
+from dpadmm.costs.sharing import OwnCosts, OwnState, project
 from dpadmm.methods.base import BROADCAST, MESSAGE, About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks.graph import Network
@@ -83,7 +83,7 @@ class SplittingADMM(OwnCosts):
             return np.asarray(g.prox(-pull / (self.gamma * values[-1]), 1 / values[-1]))
         tolerance = 1e-9 * float(values[-1] * max(1.0, np.abs(total).max()))
         first = np.zeros((1, q, total.shape[2])) if start is None else start
-        return accelerated(
+        z = accelerated(
             lambda z: (gram @ z + pull) / self.gamma,
             lambda z: g.prox(z, 1 / values[-1]),
             first,
@@ -91,6 +91,7 @@ class SplittingADMM(OwnCosts):
             float(values[0]),
             tolerance,
         )
+        return check_solved(z, tolerance)
 
     def local_step(
         self, k: int, agents: Agents, state: OwnState, inbox: Floats, noise: NoiseHook
@@ -100,7 +101,7 @@ class SplittingADMM(OwnCosts):
         moved = self.b @ inbox  # (1 or N, p, R)
         c = np.broadcast_to(self.c, (len(agents.index), moved.shape[1]))[:, :, None]
         pull = np.full(len(agents.index), 1 / self.gamma)
-        x = find_or_keep(solver, pull, c - 2 * moved - state.own, state.x, self.region)
+        x = solver.find(pull, c - 2 * moved - state.own, state.x, is_kept=self.region is not None)
         u = state.own + 2 * self.lam * (solver.costs.maps.add_up(x) + moved - c)
         u = project(self.region, u + moved) - moved
         total = state.total + x if k >= self.half else state.total

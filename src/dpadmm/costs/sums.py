@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpadmm.core.spec import ReleaseFacts, RunSpec, plan_sum
-from dpadmm.costs.agents import Quadratics, accelerated
+from dpadmm.costs.agents import Quadratics, accelerated, check_solved
 from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.plan import NoisePlan, vector_on_grid
 from dpadmm.privacy.accounting import Target
@@ -59,4 +59,4 @@ def minimise_total(agents: Quadratics, total: Floats, g: Regulariser) -> Floats:
         least,
         tolerance,
     )
-    return x[0, :, 0]
+    return check_solved(x, tolerance)[0, :, 0]

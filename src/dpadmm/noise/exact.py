@@ -111,19 +111,19 @@ def _blocks(law: Law, scale: float) -> _Blocks:
 
 def _accepted(blocks: _Blocks, size: int) -> Integers:
     """Return what is accepted of `size` proposals, in their order."""
-    choices, text = np.frombuffer(os.urandom(16 * size), dtype=np.uint64).reshape(2, size)
+    choices, bits = np.frombuffer(os.urandom(16 * size), dtype=np.uint64).reshape(2, size)
     is_negative = (choices >> np.uint64(63)).astype(bool)
     chosen = ((choices >> np.uint64(_PLACE_BITS)) & np.uint64(_CHOICES - 1)).astype(np.int64)
     block = np.searchsorted(blocks.ends, chosen, side="right")
     place = (choices & np.uint64(2**_PLACE_BITS - 1)) >> np.uint64(_PLACE_BITS - blocks.bits)
     k = (block << blocks.bits) + place.astype(np.int64)
     chance = blocks.height * _exp_minus(blocks.law.exponent(k / blocks.scale)) / blocks.weights[block]
-    lead = chance - (text >> np.uint64(11)) * 2.0**-53
+    lead = chance - (bits >> np.uint64(11)) * 2.0**-53
     is_accepted = lead > 0
     is_tail = block == blocks.tail
     for i in np.flatnonzero((np.abs(lead) <= _MARGIN) | is_tail):
         k[i], is_accepted[i] = (
-            _from_tail(blocks) if is_tail[i] else (k[i], _is_below(blocks, int(text[i]), int(k[i]), int(block[i])))
+            _from_tail(blocks) if is_tail[i] else (k[i], _is_below(blocks, int(bits[i]), int(k[i]), int(block[i])))
         )
     is_accepted &= (block <= blocks.tail) & ~(is_negative & (k == 0))  # zero has one sign
     return np.where(is_negative, -k, k)[is_accepted]

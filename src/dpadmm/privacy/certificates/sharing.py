@@ -264,6 +264,7 @@ def enforced(*, diameter: float, sent: float = 1.0) -> Certificate:
         "neighbours differ in anything about one agent",
         "what every agent adds to the sum is projected onto a public convex set; what is not finite is replaced by a "
         "fixed point of it",
+        "an agent's part is computed from its own data and the broadcasts alone",
     )
     bound = checks.non_negative("sent", sent) * check_bounded("diameter", diameter)
     return _certify(bound, Unit.USER, "C19", *args)
