@@ -52,21 +52,6 @@ def loaded_by(program):
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
-@pytest.mark.parametrize(
-    ("program", "most"), [("import dpadmm", 0.1), (_COMMANDS.format(commands=("",)), 0.4)], ids=["import", "--help"]
-)
-def test_a_start_takes_little_time(program, most):
-    """Seconds of a processor, the least of five runs: other programs may run beside them."""
-    resource = pytest.importorskip("resource", reason="Windows does not count them")
-    times = []
-    for _ in range(5):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(times) <= most
-
-
 def test_importing_the_package_loads_nothing_but_it():
     loaded = loaded_by("import dpadmm")
     assert not loaded & (HEAVY | {"numpy", "scipy", "sklearn"})

@@ -152,7 +152,7 @@ class TestBrokenBuilds:
 
     def test_masks_that_serve_twice(self, monkeypatch):
         right = PairwiseMasks.values
-        monkeypatch.setattr(PairwiseMasks, "words", lambda self, kind, k, size: right(self, kind, 1, size))
+        monkeypatch.setattr(PairwiseMasks, "values", lambda self, kind, k, size: right(self, kind, 1, size))
         subject = next(s for s in subjects_of("noisy-gradients") if "masked" in s.pair)
         assert found(subject) == {Check.INDEPENDENCE}
 

@@ -289,7 +289,7 @@ def minimise(
     return Result(public=done.model(made.step.output)[:, 0], sums=sums, kept=kept, **shared)
 
 
-_ROW_METHODS = {"sum": ("fp-coordinator", "public"), "masks": ("fp-coordinator", "aggregate")}
+_ROW_METHOD, _ROW_VIEWS = "fp-coordinator", {"sum": "public", "masks": "aggregate"}
 
 
 def _minimise_rows(
@@ -301,7 +301,7 @@ def _minimise_rows(
     if not isinstance(coupling, Consensus | Graph) or getattr(coupling, "metric", None) is not None:
         raise InputError("Rows have one model in common: use Consensus(g) or Graph(network). Nothing was spent.")
     is_graph = isinstance(coupling, Graph)
-    usual, view = _ROW_METHODS.get(trust, ("fp-federated", "eavesdropper"))
+    usual, view = (_ROW_METHOD, _ROW_VIEWS[trust]) if trust in _ROW_VIEWS else ("fp-federated", "eavesdropper")
     if is_graph:
         usual, view = "p-admm", "eavesdropper"
     done = run(

@@ -41,7 +41,7 @@ def test_fixed_point_costs_are_those_of_the_noise_of_the_runs(monkeypatch):
         monkeypatch.setattr(fixed_point, name, noted)
 
     for method in ("admm", "sgd"):
-        drawing(f"{method}_course")
+        drawing(f"{method}_curve")
         paying(f"{method}_cost")
     fixed_point.compute_runs(ORDER)
     fixed_point.compute_costs(ORDER)
