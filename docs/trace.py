@@ -28,6 +28,8 @@ import pandas as pd
 import dpadmm
 
 HOME = f"{Path(dpadmm.__file__).parent}/"
+EITHER = "noise/counters"
+"""Draws few numbers where Numba is not loaded, as `noise/kernels` does elsewhere."""
 
 
 def modules_of(work: Callable[[], object]) -> list[str]:
@@ -42,7 +44,9 @@ def modules_of(work: Callable[[], object]) -> list[str]:
             importing += 1
             return leave
         if not importing and code.co_filename.startswith(HOME) and code.co_flags & inspect.CO_OPTIMIZED:
-            found.setdefault(code.co_filename.removeprefix(HOME).removesuffix(".py"))
+            name = code.co_filename.removeprefix(HOME).removesuffix(".py")
+            if name != EITHER:
+                found.setdefault(name)
         return None
 
     def leave(_frame: FrameType, event: str, _: Any) -> Any:
