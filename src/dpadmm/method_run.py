@@ -434,6 +434,7 @@ def _stated(
         wrong = [f"{each!r} is not one of them.{nearest(each, known)}" for each in strange]
         wrong += [f"{', '.join(lacking)} must be given."] if lacking else []
         wrong += ["rounds must be given too."] if rounds is None else []
+        wrong += ["Without rounds and parameters, the planner chooses them."]
         raise InputError(
             f"The parameters of {name} are {', '.join(known) or 'none'}: {' '.join(wrong)}",
             setting=[*strange, *lacking, "rounds"][0],

@@ -204,7 +204,13 @@ def test_five_generators_are_shown_not_to_spend():
     demand = Sharing(Quadratic(np.eye(1), [-259.0]))
     with pytest.raises(InputError, match="Do not spend"):
         dpadmm.minimise(
-            generators, demand, protect=Linear(1.0), epsilon=1.0, delta=1e-6, guess=generators, guess_error=0.0
+            generators,
+            demand,
+            protect=Linear(1.0),
+            epsilon=1.0,
+            delta=1e-6,
+            guess=generators.take(np.arange(5)),
+            guess_error=0.0,
         )
 
 
@@ -266,3 +272,11 @@ def test_refused_before_anything_is_spent(agents, says, change):
     asked = {"coupling": Consensus(), "protect": Gap(1.0), **ASKED, **change}
     with pytest.raises(InputError, match=says):
         plan(agents, **asked)
+
+
+def test_what_is_no_network_and_what_is_no_pair_of_curvatures_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match=r"network must be a network of dpadmm\.networks"):
+        Graph("ring")  # type: ignore[arg-type]
+    for curvature in (1.0, (2.0, 1.0), (-1.0, 1.0)):
+        with pytest.raises(InputError, match="curvature must"):
+            Quadratics(np.eye(1), np.ones((3, 1)), curvature)  # type: ignore[arg-type]

@@ -405,8 +405,8 @@ def test_bounds_may_be_given_by_the_names_of_columns():
         listed = PrivateLogisticRegression(**grouped(feature_bounds=([0, 0], [120, 1]), **options)).fit(frame, y)
     np.testing.assert_array_equal(named.coef_, listed.coef_)
     for bounds, message in (
-        ({"age": (0, 120)}, "leave out 1 of its 2"),
-        ({"age": (0, 120), "dose": (0, 1), "SECRET": (0, 1)}, "name 1 columns that X does not have"),
+        ({"age": (0, 120)}, "1 of its 2 are left out, and 0"),
+        ({"age": (0, 120), "dose": (0, 1), "SECRET": (0, 1)}, "and 1 of the names are not in X"),
         ({"age": (0, 120), "dose": "SECRET"}, "pair \\(low, high\\) of numbers"),
         ({"age": (0, 120), "dose": (1, 0)}, "low < high"),
     ):

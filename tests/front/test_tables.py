@@ -168,6 +168,20 @@ def test_every_term_about_people_reaches_what_is_trained_or_planned(monkeypatch:
     assert seen == [replace(hidden, relation=NeighbouringRelation.ADD_OR_REMOVE)] * 2
 
 
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        ({"sizes": 300, "dimension": 4}, "sizes must list the records of each silo, got 300"),
+        ({"sizes": [300]}, r"\(dimension\) or schema; got neither"),
+        ({"dimension": 4}, r"\(sizes\) or the tables; got neither"),
+        ({"sizes": [9, 9], "dimension": 4, "method": "consensus"}, "but for the view 'public'"),
+    ],
+)
+def test_a_plan_says_which_public_fact_is_wrong(facts: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        dpadmm.plan(**facts, **COST)
+
+
 @pytest.mark.parametrize("entry_point", [dpadmm.fit, dpadmm.plan])
 def test_parameters_are_those_of_the_table_of_settings(entry_point: Any) -> None:
     """Same defaults, and at most twenty."""

@@ -13,7 +13,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpadmm import checks
 from dpadmm.checks import safe_repr
 from dpadmm.costs.protection import Amount, Gap, Linear, Protect
 from dpadmm.errors import InputError, SolverError
@@ -266,9 +265,9 @@ class Quadratics(CostAgents):
             raise InputError(f"q must have shape (agents, d), got {safe_repr(q)}.")
         n, d = q.shape
         p = np.array(numbers("P", self.P, (d, d), (n, d, d)))
-        low, high = (checks.non_negative("curvature", each) for each in self.curvature)
-        if low > high:
-            raise InputError(f"curvature must be (tau, L) with tau <= L, got ({low:g}, {high:g}).")
+        low, high = numbers("curvature", self.curvature, (2,))
+        if not 0 <= low <= high:
+            raise InputError(f"curvature must be (tau, L) with 0 <= tau <= L, got ({low:g}, {high:g}).")
         values, vectors = np.linalg.eigh((p + p.transpose(0, 2, 1)) / 2)
         headroom = 1e-9 * max(high, 1.0)
         is_inside = bool((values >= low - headroom).all() and (values <= high + headroom).all())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpadmm.checks import safe_repr
+from dpadmm.checks import refuse, safe_repr
 from dpadmm.costs.agents import CostAgents, numbers
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -36,6 +36,11 @@ class Graph:
     """Minimise `sum f_i(x)` with neighbours on a graph, each adding noise to what it sends."""
 
     network: Network
+
+    def __post_init__(self) -> None:
+        """Refuse what is not a network."""
+        if not isinstance(self.network, Network):
+            refuse("network", "be a network of dpadmm.networks, such as ring(5)", self.network)
 
 
 @dataclass(frozen=True, eq=False)

@@ -280,8 +280,8 @@ def bounds_in_order(estimator: Any) -> Any:
         )
     if set(bounds) != set(names):  # counted: names of columns may be a record
         raise InputError(
-            f"feature_bounds name {len(set(bounds) - set(names))} columns that X does not have, and leave out "
-            f"{len(set(names) - set(bounds))} of its {len(names)}. Give every column of X its (low, high)."
+            f"feature_bounds must name every column of X and no other: {len(set(names) - set(bounds))} of its "
+            f"{len(names)} are left out, and {len(set(bounds) - set(names))} of the names are not in X."
         )
     with refuse_as("feature_bounds by name must be a pair (low, high) of numbers for every column."):
         pairs = [(float(low), float(high)) for low, high in (bounds[name] for name in names)]

@@ -5,13 +5,13 @@ made from.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from dpadmm.checks import option_name
+from dpadmm.checks import option_name, refuse
 from dpadmm.core.budget import LedgerFile
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.model import ProcessingDetails, ReleasedModel
@@ -97,13 +97,18 @@ class PublicFacts:
         if (dimension is None) is (schema is None):
             raise InputError(
                 f"Give either the number of encoded features ({option_name('dimension')}) or "
-                f"{option_name('schema')}, not both."
+                f"{option_name('schema')}; got {'neither' if schema is None else 'both'}."
             )
         if schema is not None:
             schema = schema.with_intercept(settings.training.fit_intercept)
             check_split(split_by, schema)
         if (sizes is None) is (data is None):
-            raise InputError(f"Give either the records of each silo ({option_name('sizes')}) or the tables, not both.")
+            raise InputError(
+                f"Give either the records of each silo ({option_name('sizes')}) or the tables; "
+                f"got {'neither' if data is None else 'both'}."
+            )
+        if sizes is not None and not isinstance(sizes, Iterable):
+            refuse("sizes", "list the records of each silo", sizes)
         if data is not None:
             check_person(person, None, resolved.protection, schema, split_by)
             tables = read_tables(data, settings.table, resolved.protection, split_by=split_by, person=person)

@@ -295,7 +295,8 @@ def why_not(task: Task, method: type[Method]) -> str | None:
     if Family.SAMPLED in about.noise and max(people.records_per_person, people.silos_per_person) > 1:
         return f"{about.name} draws records one by one, which hides one record of a person, in one silo (C4)"
     if task.protection.view not in about.views(task.n_silos):
-        return f"{about.name} is not certified against {task.protection.observer}"
+        views = " or ".join(sorted(repr(each.value) for each in about.views(task.n_silos)))
+        return f"{about.name} is not certified against {task.protection.observer}, but for the view {views}"
     if task.n_classes > 1 and not about.takes_softmax:
         return f"{about.name} is not certified for one model of {task.n_classes} classes; use one-vs-rest"
     uncertified = about.why_not(task.protection)
