@@ -140,7 +140,7 @@ def test_a_record_has_its_kind_only_where_there_are_several() -> None:
         ({"whole": 17.0}, ".whole must be a whole number, got float."),
         ({"whole": None}, ".whole must be a whole number, got NoneType."),
         ({"is_on": 1}, ".is_on must be true or false, got int."),
-        ({"word": "17"}, ".word must be one of 'a', 'b'."),
+        ({"term": "17"}, ".term must be one of 'a', 'b'."),
         ({"colour": ["17"]}, ".colour must be one of 'red', 'green'."),
         ({"data": 17}, ".data must be a text, got int."),
         ({"data": "é"}, ".data must be base64."),
