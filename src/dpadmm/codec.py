@@ -13,11 +13,11 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -172,7 +172,7 @@ def _converter() -> "Converter":
         conv.register_unstructure_hook_factory(is_of, lambda kind, form=form: form(kind)[0])
         conv.register_structure_hook_factory(is_of, lambda kind, form=form: _reader(form(kind)[1]))
     conv.register_unstructure_hook(Enum, lambda member: member.value)
-    conv.register_structure_hook(Enum, _read_enum)
+    conv.register_structure_hook(Enum, lambda value, kind: kind(_one_of(value, [each.value for each in kind])))
     for kind, (write, read) in _PLAIN.items():
         conv.register_unstructure_hook(kind, write)
         conv.register_structure_hook(kind, _reader(read))
@@ -238,22 +238,15 @@ def _typed(value: Any, kind: type, what: str) -> Any:
     return value
 
 
-def _one_of(value: Any, options: Iterable[Any]) -> Any:
-    allowed = list(options)
+def _one_of(value: Any, allowed: Sequence[Any]) -> Any:
     if not any(type(value) is type(term) and value == term for term in allowed):
         raise _Misfit(f"must be one of {', '.join(map(repr, allowed))}")
     return value
 
 
 def _literal(kind: Any) -> _Form:
-    def check(value: Any) -> Any:
-        return _one_of(value, get_args(kind))
-
+    check = partial(_one_of, allowed=get_args(kind))
     return check, check
-
-
-def _read_enum(value: Any, kind: type[Enum]) -> Enum:
-    return kind(_one_of(value, (each.value for each in kind)))
 
 
 def _int(value: Any) -> int:

@@ -96,7 +96,11 @@ class RunResult:
         hidden = self.account.protection
         figure = f"epsilon {self.epsilon:.4g} at delta {self.delta:g} for {hidden} against {hidden.observer}"
         cost = f"{self.account.standing}{':' * bool(self.account.declared)} {figure}"
-        ran = f"{self.spec.method}, {self.spec.setting.rounds} rounds"
+        method = self.spec.method
+        values = {each.name: getattr(method, each.name) for each in fields(cast(Any, method))}
+        values |= {name: value.size for name, value in values.items() if isinstance(value, Batches)}
+        numbers = [f"{name}={value:.4g}" for name, value in values.items() if isinstance(value, int | float)]
+        ran = f"{method.about.name}({', '.join(numbers)}), {self.spec.setting.rounds} rounds"
         return f"{ran}: {cost}" if self.is_private_release else f"{ran}: NOT a private release; it would cost {cost}"
 
 
@@ -260,11 +264,11 @@ def _silos(given: Any, row_norm: float, silos_per_person: int) -> tuple[Silos, l
         raise InputError(
             "silos must be one pair (X, y) of arrays per silo: [(X1, y1), (X2, y2)]; or (X, y, persons) in every silo."
         )
-    tables, labels, *whose = zip(*parts.values(), strict=True) if parts else ((), ())
+    tables, labels, *owners = zip(*parts.values(), strict=True) if parts else ((), ())
     made = Silos.from_parts(tables, labels, row_norm, names=list(parts))
-    if not whose:
+    if not owners:
         return made, None
-    persons = [np.asarray(each) for each in whose[0]]
+    persons = [np.asarray(each) for each in owners[0]]
     if [each.shape for each in persons] != [(n,) for n in made.sizes.tolist()]:
         raise InputError("persons must name the person of each row: one column as long as y in every silo.")
     _, seen = np.unique(np.concatenate([np.unique(each) for each in persons]), return_counts=True)
@@ -283,8 +287,8 @@ def _known(silos: Silos, persons: list[NDArray[Any]] | None, is_whole: bool) -> 
     if list(silos.names) != sorted(set(silos.names)):
         raise InputError("A ledger lists silos in the order of their names. Give the silos in that order.")
     groups = None if is_whole else np.repeat(silos.names, np.diff(silos.offsets))
-    whose = None if persons is None else np.concatenate(persons)
-    return ledger_data(dense(silos.features), silos.labels, groups, whose)
+    owners = None if persons is None else np.concatenate(persons)
+    return ledger_data(dense(silos.features), silos.labels, groups, owners)
 
 
 def _method(name: Any) -> type[Method]:

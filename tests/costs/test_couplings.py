@@ -204,7 +204,13 @@ def test_five_generators_are_shown_not_to_spend():
     demand = Sharing(Quadratic(np.eye(1), [-259.0]))
     with pytest.raises(InputError, match="Do not spend"):
         dpadmm.minimise(
-            generators, demand, protect=Linear(1.0), epsilon=1.0, delta=1e-6, guess=generators, guess_error=0.0
+            generators,
+            demand,
+            protect=Linear(1.0),
+            epsilon=1.0,
+            delta=1e-6,
+            guess=generators.take(np.arange(5)),
+            guess_error=0.0,
         )
 
 

@@ -13,7 +13,6 @@ from rich.table import Table
 from dpadmm.cli.terminal import cell, print_json
 from dpadmm.federation.admin.doctor import Finding, Level
 from dpadmm.federation.admin.status import (
-    BudgetStatus,
     DataStatus,
     MemberStatus,
     RunState,
@@ -66,7 +65,9 @@ def findings_table(found: Iterable[Finding]) -> Table:
 
 def status_table(status: Status) -> Table:
     """Return how a silo or a coordinator stands as rows, what is open first."""
-    return _table([*_silo_rows(status), *_run_rows(status), *_refusal_rows(status)])
+    refusals = status.refusals if isinstance(status, SiloStatus) else ()
+    refused = [("Refused", f"{time_text(entry.time)} {entry.detail}") for entry in refusals]
+    return _table([*_silo_rows(status), *_run_rows(status), *refused])
 
 
 def _table(rows: Iterable[tuple[str, ...]]) -> Table:
@@ -101,7 +102,9 @@ def _silo_rows(status: Status) -> Iterator[tuple[str, str]]:
             yield "Clock", f"{apart} the coordinator's"
         yield "Answered", "nothing yet" if process.answered is None else f"last at {time_text(process.answered)}"
     if isinstance(status, SiloStatus):
-        yield "Budget", _budget_text(status.budget)
+        budget = status.budget
+        left = f"{budget.left_epsilon:.4g} left, at delta {budget.delta:.3g}, against {budget.against}"
+        yield "Budget", f"epsilon {budget.spent_epsilon:.4g} spent of {budget.epsilon:.4g}, {left}"
         yield "Data", _data_text(status.data)
 
 
@@ -115,11 +118,6 @@ def _run_rows(status: Status) -> Iterator[tuple[str, str]]:
             yield "", f"{member.name}: {_member_text(member, is_driven=run.state is RunState.RUNNING)}"
 
 
-def _refusal_rows(status: Status) -> Iterator[tuple[str, str]]:
-    for entry in status.refusals if isinstance(status, SiloStatus) else ():
-        yield "Refused", f"{time_text(entry.time)} {entry.detail}"
-
-
 def time_text(time: str, now: datetime | None = None) -> str:
     """Return a time, ISO 8601, as this machine's clock shows it, and how long ago that is.
 
@@ -131,13 +129,6 @@ def time_text(time: str, now: datetime | None = None) -> str:
     units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
     ago = next((f"{seconds / size:.0f} {unit} ago" for unit, size in units if seconds >= 2 * size), "just now")
     return f"{when.astimezone():%Y-%m-%d %H:%M:%S} ({ago})"
-
-
-def _budget_text(budget: BudgetStatus) -> str:
-    return (
-        f"epsilon {budget.spent_epsilon:.4g} spent of {budget.epsilon:.4g}, {budget.left_epsilon:.4g} left, at delta "
-        f"{budget.delta:.3g}, against {budget.against}"
-    )
 
 
 def _data_text(data: DataStatus) -> str:

@@ -33,7 +33,7 @@ from dpadmm.checks import option_name, safe_repr
 from dpadmm.data.parquet import FileStamp, ParquetTable
 from dpadmm.errors import ClusterError, DpadmmError, InputError, raise_alone
 
-SAME_VERSIONS = "Install the same installed_versions of all of them on every machine of the cluster."
+SAME_VERSIONS = "Install the same versions of all of them on every machine of the cluster."
 SPENT = "If the run had begun, what was reserved for it stays spent."
 
 Item = TypeVar("Item")
@@ -95,7 +95,7 @@ def find_changed_files(files: Sequence[tuple[Path, FileStamp]]) -> list[str]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClusterTask:
-    """A task to be called on some items, by those who have the same installed_versions.
+    """A task to be called on some items, by those who have the same versions of packages.
 
     Its text does not show what it carries, since Dask logs that of a task that fails: a point of a local solve is not
     noisy.
@@ -158,7 +158,7 @@ class DaskWorkers:
         )
 
     def check(self) -> None:
-        """Refuse a cluster without workers, and one whose machines have other installed_versions than this one."""
+        """Refuse a cluster without workers, and one whose machines have other versions of packages than this one."""
         with self._reword_errors():
             with suppress(TimeoutError):
                 self.client.wait_for_workers(1, timeout=_CONNECT)

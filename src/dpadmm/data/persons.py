@@ -31,8 +31,8 @@ class Persons:
     keep: how many rows of a person are used in a silo, the first ones of the table; None uses all of them. Certificates
     assume that the order of the others' rows does not depend on a person.
 
-    >>> whose = Persons.of([["a", "b", "a"], ["b"]], ["north.csv", "south.csv"])
-    >>> [each.tolist() for each in whose.numbers], whose.most_silos
+    >>> people = Persons.of([["a", "b", "a"], ["b"]], ["north.csv", "south.csv"])
+    >>> [each.tolist() for each in people.numbers], people.most_silos
     ([[0, 1, 0], [1]], 2)
     """
 

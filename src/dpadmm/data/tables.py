@@ -88,7 +88,7 @@ class CellProblem(IntEnum):
 
 @dataclass
 class CellFindings:
-    """CellProblem cells of a file, `where`, and its rows, all and blanked.
+    """Awkward cells of a file, `where`, and its rows, all and blanked.
 
     tallies: by the place of their column (the label is the last), how many cells, and the numbers of the first rows.
     """

@@ -341,10 +341,10 @@ def ledger_data(X: Any, y: Any = None, groups: Any = None, persons: Any = None) 
         raise InputError(f"X must be a table with rows and columns, got an array of shape {table.shape}.")
     parts = {"X": table} | ({} if y is None else {"y": np.asarray(y)})
     layout = RowsBySilo.of(groups, table.shape[0])
-    whose = [None] * len(layout.rows) if persons is None else RowOwners(groups, persons).numbers(layout).numbers
+    by_silo = [None] * len(layout.rows) if persons is None else RowOwners(groups, persons).numbers(layout).numbers
     return tuple(
         SiloColumns(name, {part: values[rows] for part, values in parts.items()}, numbers)
-        for name, rows, numbers in zip(layout.names, layout.rows, whose, strict=True)
+        for name, rows, numbers in zip(layout.names, layout.rows, by_silo, strict=True)
     )
 
 

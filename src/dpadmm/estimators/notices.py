@@ -68,7 +68,7 @@ def figure_without_ledger_notice(
         if getattr(protection, field.name) != getattr(ONE_RECORD, field.name)
     }
     listed = ", ".join(f"{name}={value}" for name, value in changed.items())
-    whose = ", persons=persons" if protection.unit is Unit.PERSON else ""
+    argument = ", persons=persons" if protection.unit is Unit.PERSON else ""
     budget = f"Budget(epsilon={2 * epsilon:g}, delta={min(2 * (delta or _USUAL_DELTA), 0.5):g})"
     lines = (
         f"{_NO_LEDGER} Create a ledger once, with the most that these data may ever spend:",
@@ -79,7 +79,7 @@ def figure_without_ledger_notice(
             if changed
             else []
         ),
-        f"    Ledger.create('data.ledger', ledger_data(X, y{', groups' if has_groups else ''}{whose}), {budget}"
+        f"    Ledger.create('data.ledger', ledger_data(X, y{', groups' if has_groups else ''}{argument}), {budget}"
         f"{f', protection=Protection({listed})' if changed else ''}).close()",
         "and pass ledger='data.ledger' from then on. (This warning appears once.)",
     )

@@ -93,10 +93,12 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         number, proposed = self._number(), _list_candidates(self.estimator, self.param_grid)
         models = [self._candidate(params) for params in proposed]
         resolved = [model._resolved(has_persons=persons is not None) for model in models]
-        done = models[0]._train(resolved, X, y, groups, persons, [_description(params) for params in proposed], number)
+        names = [", ".join(f"{name}={safe_repr(value)}" for name, value in params.items()) for params in proposed]
+        done = models[0]._train(resolved, X, y, groups, persons, names, number)
         self.best_index_ = done.chosen
         self.best_params_ = proposed[done.chosen]
-        self.best_estimator_ = models[0].set_params(**_searched_settings(models[done.chosen]))
+        chosen = {name: value for name, value in models[done.chosen].get_params().items() if name in SEARCHABLE}
+        self.best_estimator_ = models[0].set_params(**chosen)
         self.cv_results_ = _results(done, proposed)
         self.best_score_ = float(self.cv_results_["mean_test_score"][done.chosen])
         return self
@@ -247,12 +249,3 @@ def _list_candidates(estimator: Any, grid: Any) -> list[dict[str, Any]]:
     if len(found) < 2:
         raise InputError(f"A search needs at least 2 candidates, got {len(found)}. Fit the estimator itself.")
     return found
-
-
-def _description(params: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={safe_repr(value)}" for name, value in params.items())
-
-
-def _searched_settings(model: PrivateLinearModel) -> dict[str, Any]:
-    """Return the searched settings of a candidate."""
-    return {name: value for name, value in model.get_params().items() if name in SEARCHABLE}

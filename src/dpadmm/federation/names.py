@@ -34,14 +34,15 @@ def check_name(what: str, name: object, longest: int = LONGEST) -> None:
         raise InputError(f"The name of a {what} {reason}; got {safe_repr(name)}. Choose another name.")
 
 
-def check_distinct(names: Sequence[str], advice: str = "Choose other names.") -> None:
+def check_distinct(names: Sequence[str]) -> None:
     """Refuse names of silos of which two are the same, or look the same."""
     drawn = [_drawn(name) for name in names]
     times = Counter(drawn)
     if len(times) < len(drawn):
         twice = sorted({name for name, sign in zip(names, drawn, strict=True) if times[sign] > 1})
         raise InputError(
-            f"Every silo needs a name that cannot be confused with another's; got {', '.join(twice):.200}. {advice}"
+            f"Every silo needs a name that cannot be confused with another's; got {', '.join(twice):.200}. Choose "
+            "other names."
         )
 
 

@@ -599,13 +599,13 @@ def by_name() -> dict[str, type[Method]]:
 
     found: dict[str, type[Method]] = {}
     for method in (*registry.METHODS, *map(_loaded, entry_points(group="dpadmm.methods"))):
-        whose = f"{method.__module__}.{method.__qualname__}" if isinstance(method, type) else repr(method)
+        origin = f"{method.__module__}.{method.__qualname__}" if isinstance(method, type) else repr(method)
         if not (isinstance(method, type) and issubclass(method, Method) and hasattr(method, "about")):
-            raise InputError(f"{whose} is not a method: it must inherit from Method and have an `about`.")
+            raise InputError(f"{origin} is not a method: it must inherit from Method and have an `about`.")
         if method.about.name in found:
-            raise InputError(f"Two methods are called {method.about.name!r}; rename {whose}.")
+            raise InputError(f"Two methods are called {method.about.name!r}; rename {origin}.")
         if "__dataclass_fields__" not in vars(method):
-            raise InputError(f"{whose} must be a frozen dataclass: write @dataclass(frozen=True) above it.")
+            raise InputError(f"{origin} must be a frozen dataclass: write @dataclass(frozen=True) above it.")
         found[method.about.name] = method
     return found
 

@@ -60,7 +60,8 @@ class Batches:
     def __post_init__(self) -> None:
         """Check the numbers."""
         checks.count("size", self.size)
-        if self.seed is not None and not _is_seed(self.seed):
+        seed: Any = self.seed
+        if seed is not None and (type(seed) is bool or not isinstance(seed, Integral) or int(seed) < 0):
             raise InputError(f"seed must be a whole number of at least 0, of any size, got {safe_repr(self.seed)}.")
 
     @classmethod
@@ -69,9 +70,9 @@ class Batches:
         return cls(size, None, kind)
 
     @classmethod
-    def fraction(cls, sizes: Ints, part: float = 0.2) -> "Batches":
-        """Return secret batches of this part of the smallest silo."""
-        return cls.secret(max(1, round(part * int(sizes.min()))))
+    def default(cls, sizes: Ints) -> "Batches":
+        """Return secret batches of a fifth of the smallest silo."""
+        return cls.secret(max(1, round(0.2 * int(sizes.min()))))
 
     @property
     def is_secret(self) -> bool:
@@ -108,10 +109,6 @@ class Batches:
             raise InputError("Secret batches are drawn for one run. Run the method by `dpadmm.run`.")
         text = f"dpadmm batches 1|{self.seed}|{step}"
         return np.frombuffer(hashlib.blake2b(text.encode(), digest_size=8).digest(), dtype="<u4").astype(np.uint64)
-
-
-def _is_seed(number: Any) -> bool:
-    return type(number) is not bool and isinstance(number, Integral) and int(number) >= 0
 
 
 class Moment(NamedTuple):

@@ -80,7 +80,7 @@ class DPProxSGD(GradientMethod):
     def at_step(cls, setting: Setting, step: float) -> Self:
         """As long as is safe for every data set, on a fifth of the smallest silo: any batch serves alike."""
         longest = cls.about.longest_step / setting.problem.functions.constants.smoothness
-        return cls(step=min(step, longest), batches=Batches.fraction(setting.problem.functions.sizes))
+        return cls(step=min(step, longest), batches=Batches.default(setting.problem.functions.sizes))
 
     @property
     def draws(self) -> Batches:

@@ -113,7 +113,9 @@ def tilted_broadcasts(
     main = rows(lambda i, eta: named(_objective_certificate(setting, i, eta, smoothing > 0)))
     if smoothing == 0:
         return (MechanismSpec(OBJECTIVE, Family.OBJECTIVE, main),)
-    extra = rows(lambda i, eta: _smoothing_certificate(setting, i, eta))
+    extra = rows(  # C7
+        lambda i, eta: solver_smoothing(setting.local(i), quadratic_curvature=2 * eta * int(setting.degrees[i]))
+    )
     return (
         MechanismSpec(OBJECTIVE, Family.OBJECTIVE, main, share=1 - smoothing),
         MechanismSpec(SMOOTHING, Family.SPHERICAL, extra, share=smoothing),
@@ -137,8 +139,3 @@ def _objective_certificate(setting: Setting, i: int, eta: float, is_smoothed: bo
         is_logistic=type(loss) is Logistic and loss.cap == 1,  # a cap is not proved
         is_smoothed=is_smoothed,
     )
-
-
-def _smoothing_certificate(setting: Setting, i: int, eta: float) -> Certificate:
-    """C7 for an objective perturbation."""
-    return solver_smoothing(setting.local(i), quadratic_curvature=2 * eta * int(setting.degrees[i]))

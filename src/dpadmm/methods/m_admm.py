@@ -88,10 +88,10 @@ class MADMM(TiltedADMM):
         >>> MADMM(eta=0.5, growth=2.0).noise_of_paper(3)
         Custom(values=(1.0, 2.0, 4.0))
         """
-        growths = set(each(self.growth))
+        growths = list(set(each(self.growth)))
         if len(growths) != 1:
             raise InputError(f"A schedule is common to all agents, so they must share one growth; got {len(growths)}.")
-        return Custom(tuple(float(growths.copy().pop()) ** t for t in range(checks.count("rounds", rounds))))
+        return Custom(tuple(float(growths[0]) ** t for t in range(checks.count("rounds", rounds))))
 
 
 def check_growth(growth: float) -> None:

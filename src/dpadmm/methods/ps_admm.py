@@ -148,7 +148,7 @@ class PSADMM(Method):
         rho, constants, weight = 1.0 / (problem.n_agents * step), problem.functions.constants, problem.weights
         inner = 0.45 / (float(weight.max()) * constants.smoothness + rho)
         number = math.ceil(0.5 / (inner * (rho + float(weight.min()) * constants.strong_convexity)))
-        batches = Batches.fraction(problem.functions.sizes)
+        batches = Batches.default(problem.functions.sizes)
         return cls(rho, inner, number, batches, averaging=Averaging.PLAIN, full_noise=FullNoise.ONCE)
 
     def with_drawn_batches(self) -> Self:

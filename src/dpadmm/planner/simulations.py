@@ -291,6 +291,7 @@ _RUNS, _SOFTMAX_RUNS = 4, 2
 _TOLERANCE = 1e-4  # of the gradient bound
 _BUDGET = Target(1.0, 1e-5)  # any: the noise is then brought to the simulation's own
 _HALVINGS = 30
+_NEWTON_STEPS = 50
 _CONVERGED = 1e-10  # of the loss: nothing that can be seen is left to gain
 _MOST_ODDS = 8.0  # of a constant answer, in logarithms
 
@@ -486,11 +487,11 @@ def best_of(risk: EmpiricalRisk | SoftmaxRisk) -> Floats:
     return best_softmax(risk) if isinstance(risk, SoftmaxRisk) else best_model(risk)
 
 
-def best_model(risk: EmpiricalRisk, steps: int = 50) -> Floats:
+def best_model(risk: EmpiricalRisk) -> Floats:
     """Return a minimiser (d,) of one silo's empirical risk with a ridge, by Newton steps, halved until it falls."""
     w = np.zeros((risk.dimension, 1))
     value = float(risk.value(w[None])[0, 0])
-    for _ in range(steps):
+    for _ in range(_NEWTON_STEPS):
         gradient = risk.gradient(w[None])[0]
         move = np.linalg.solve(risk.hessian(0, w[:, 0]), gradient)
         for halving in range(_HALVINGS):

@@ -99,13 +99,13 @@ def _from_to(figure: NoisyFigure) -> str:
     return f"{format_number(figure.low)} to {format_number(figure.high)}"
 
 
-def format_number(value: float, digits: int = 3) -> str:
+def format_number(value: float) -> str:
     """Return a number as a sentence has it.
 
-    >>> format_number(192_410.0), format_number(0.0625), format_number(370.2, 2), format_number(2e-7)
+    >>> format_number(192_410.0), format_number(0.0625), format_number(370.2), format_number(2e-7)
     ('192,000', '0.0625', '370', '2e-07')
     """
-    rounded = float(f"{value:.{digits}g}")
+    rounded = float(f"{value:.3g}")
     return f"{rounded:,.10g}" if rounded == 0 or 1e-4 <= abs(rounded) < 1e9 else f"{rounded:g}"
 
 

@@ -34,11 +34,11 @@ SETTINGS = {
 _LONGEST = 23  # letters of a name beside a chart
 
 
-def blank(columns: int, width: float, height: float, rows: int = 1) -> tuple[Figure, Any]:
+def blank(columns: int, width: float, height: float) -> tuple[Figure, Any]:
     """Return an empty figure and its axes as a flat array."""
     with mpl.rc_context(SETTINGS):
         figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        axes = figure.subplots(1, columns, squeeze=False).ravel()
     return figure, axes
 
 

@@ -209,9 +209,6 @@ def p_admm_terms(
     schema: "Schema",
     rounds: int,
     epsilon: float,
-    run: str = "rehearsal",
-    mu: float = 0.01,
-    eta: float = 0.01,
     clip_radius: float = 0.0,
     profile_share: float = 0.0,
     class_weights: Sequence[float] = (),
@@ -226,9 +223,9 @@ def p_admm_terms(
 
     def build(people: Sequence[Participant], coordinator: str, digest: str) -> Agreement:
         return Agreement(
-            run=run,
+            run="rehearsal",
             method=PADMM.about.name,
-            settings=(("eta", eta),),
+            settings=(("eta", 0.01),),
             rounds=rounds,
             epsilon=epsilon,
             delta=DELTA,
@@ -238,7 +235,7 @@ def p_admm_terms(
             dimension=vectors * schema.dimension,
             row_norm=schema.row_norm,
             edges=tuple(named_edges("ring", len(people))),
-            mu=mu,
+            mu=0.01,
             noise=NoiseOrigin.TEST,
             seed=7,
             clip_radius=clip_radius,
