@@ -96,7 +96,11 @@ class RunResult:
         hidden = self.account.protection
         figure = f"epsilon {self.epsilon:.4g} at delta {self.delta:g} for {hidden} against {hidden.observer}"
         cost = f"{self.account.standing}{':' * bool(self.account.declared)} {figure}"
-        ran = f"{self.spec.method}, {self.spec.setting.rounds} rounds"
+        method = self.spec.method
+        values = {each.name: getattr(method, each.name) for each in fields(cast(Any, method))}
+        values |= {name: value.size for name, value in values.items() if isinstance(value, Batches)}
+        numbers = [f"{name}={value:.4g}" for name, value in values.items() if isinstance(value, int | float)]
+        ran = f"{method.about.name}({', '.join(numbers)}), {self.spec.setting.rounds} rounds"
         return f"{ran}: {cost}" if self.is_private_release else f"{ran}: NOT a private release; it would cost {cost}"
 
 

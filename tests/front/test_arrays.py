@@ -52,7 +52,7 @@ def test_a_stated_run_is_the_run_of_its_parts() -> None:
     np.testing.assert_array_equal(done.model, by_hand.run.estimate[:, 0])
     assert done.epsilon == pytest.approx(1.0)
     assert not done.is_private_release
-    assert "NOT a private release" in str(done)
+    assert str(done).startswith("p-admm(eta=0.05), 5 rounds: NOT a private release")
 
 
 def test_names_order_and_objects_are_the_same_silos() -> None:
