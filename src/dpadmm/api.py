@@ -182,7 +182,7 @@ _PARAMETERS = {"groups": "split_by", "persons": "person"}
 
 @contextmanager
 def _own_names() -> Iterator[None]:
-    """Let messages call columns as they are called here, where no array tells silos and persons."""
+    """Let messages call columns as they are called here, where no array names silos and persons."""
     with use_option_names(lambda name, *value: as_parameter(_PARAMETERS.get(name, name), *value)):
         yield
 
@@ -193,13 +193,13 @@ def _fit_tables(training: TableFit, tables: AnyTables) -> ReleasedModel:
     for note in prepared.notes:
         warnings.warn(f"For the data holder, not for publication: {note}", AwkwardCellsWarning, stacklevel=3)
 
-    def tell(_: Plan) -> None:
+    def warn(_: Plan) -> None:
         if training.settings.is_simulated:
             warnings.warn(_SIMULATED, SimulatedNoiseWarning, stacklevel=7)
         elif training.ledger.path is None:
             warn_once(_NO_LEDGER, NoLedgerWarning, stacklevel=8)
 
-    done = training.train(prepared, tell)
+    done = training.train(prepared, warn)
     if done.unread is not None:
         warnings.warn(f"The model is paid for, but its ledger cannot be read: {done.unread}", stacklevel=3)
     wanted = training.options.out.model

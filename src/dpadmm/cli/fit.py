@@ -82,7 +82,7 @@ def _run(training: "TableFit", tables: "AnyTables", *, is_json: bool) -> "SavedM
     print_notes(prepared.notes)
     with Console(stderr=True, quiet=is_json).status("Planning, on synthetic data of the same shape ...") as status:
 
-        def tell(plan: "Plan") -> None:
+        def on_plan(plan: "Plan") -> None:
             status.stop()
             if is_json:
                 return
@@ -90,7 +90,7 @@ def _run(training: "TableFit", tables: "AnyTables", *, is_json: bool) -> "SavedM
             if training.ledger.path is None and not training.settings.is_simulated:
                 warn_of_no_ledger()
 
-        return training.train(prepared, tell)
+        return training.train(prepared, on_plan)
 
 
 def _show(training: "TableFit", done: "SavedModel", *, is_json: bool) -> None:

@@ -22,7 +22,7 @@ COMMANDS = {
     "fit": (TRAIN, "Train one private model over the tables of one or several silos."),
     "predict": (TRAIN, "Predict the rows of a table."),
     "evaluate": (TRAIN, "Measure a model on public data, or on private data for a stated epsilon."),
-    "summary": (TRAIN, "Show a model's coefficients, with confidence intervals where it can tell them."),
+    "summary": (TRAIN, "Show a model's coefficients, with confidence intervals where it has them."),
     "report": (TRAIN, "Write the report on a model as one HTML page."),
     "export": (TRAIN, "Export a model for programs without dpadmm."),
     "methods": (TRAIN, "List every method: who talks to whom, and what certifies it."),

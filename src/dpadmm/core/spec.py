@@ -191,7 +191,7 @@ class SumQuery(Protocol):
 
     @property
     def round(self) -> int:
-        """In which round it is sent."""
+        """The round in which it is sent."""
         ...
 
     @property

@@ -267,7 +267,7 @@ def minimise(
         guess=guess, guess_error=guess_error, **numbers,
     )  # fmt: skip
     if made.forecast is not None and method == "auto" and not made.forecast.is_worthwhile:
-        raise InputError(f"Nothing was spent. {made.forecast} To run it all the same, give method='admm'.")
+        raise InputError(f"Nothing was spent: {made.forecast} To run it all the same, give method='admm'.")
     sampler = SecureSampler() if seed is None else SimulatedSampler(checks.count("seed", seed, least=0))
     source = Problems([made.setup.problem(agents)])
     with LedgerFile.of(ledger).open(partial(_known, agents)) as opened:

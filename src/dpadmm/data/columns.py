@@ -96,7 +96,7 @@ class Numeric(_Range):
     The bounds are knowledge about the world (an age lies between 0 and 120), never the extremes of the data:
     the largest value of a private column is somebody's value. A `typical` value, public as well, may be stated: what
     all rows share then takes no room in the row's norm, and noise disturbs predictions less. It is seldom needed:
-    usual columns crowd below the middle of their bounds, and noisy counts tell more (`dpadmm.data.profile`).
+    usual columns crowd below the middle of their bounds, and noisy counts show more (`dpadmm.data.profile`).
 
     >>> import pandas as pd
     >>> Numeric("age", 0, 100).read(pd.Series([25, "50", 130])).values.tolist()

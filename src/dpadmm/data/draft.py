@@ -1,4 +1,4 @@
-"""Drafts of schemas: from names and types of columns alone, with placeholders for everything the world must tell.
+"""Drafts of schemas: from names and types of columns alone, with placeholders for everything the user must state.
 
 Bounds and categories are never read off the data: the largest value of a private column is somebody's value. Names and
 types are, so a draft is private until its owner has read it. In text files and sheets the type of a column is what nine
@@ -45,7 +45,7 @@ class TargetKind(Enum):
 
 
 _ANY = TableFormat()
-_MOSTLY = 0.9  # share of cells that tell the type of a column
+_MOSTLY = 0.9  # share of cells that decide the type of a column
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _DATE = re.compile(rf"(?:(?:mon|tue|wed|thu|fri|sat|sun)\w*[ ,.]+)?(?:{_MONTHS})[a-z]*[ ,./-]+\d.*", re.IGNORECASE)
 _TYPES = {"i": ColumnType.NUMBER, "u": ColumnType.NUMBER, "f": ColumnType.NUMBER, "b": ColumnType.BOOLEAN}

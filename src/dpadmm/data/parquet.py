@@ -66,7 +66,7 @@ def batch_rows(n_columns: int, row_bytes: float = 0.0) -> int:
 
 @dataclass(frozen=True)
 class FileStamp:
-    """What tells a file from what it becomes when it is written again."""
+    """What distinguishes a file from a later one at the same path."""
 
     size: int
     modified: int

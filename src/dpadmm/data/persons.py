@@ -49,7 +49,7 @@ class Persons:
 
     @property
     def most_silos(self) -> int:
-        """In how many silos at most a person has rows."""
+        """The largest number of silos in which a person has rows."""
         present = [np.unique(part) for part in self.numbers]
         return int(np.bincount(np.concatenate(present)).max(initial=1))
 

@@ -343,7 +343,7 @@ class ProfileForm:
 
     @property
     def digest(self) -> str:
-        """What tells this form from another."""
+        """What distinguishes this form from others."""
         record = [_BINS_VERSION, *(record_of(column) for column in self.columns)]
         return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
@@ -450,7 +450,7 @@ class ReleasedProfile:
 
     @property
     def counted(self) -> int:
-        """Of how many records shares are taken: the public number, or what the noisy counts say if that is nominal.
+        """The number of records that shares are of: the public one, or the noisy counts' if that is nominal.
 
         Every column counts all records. Unless the mean of these counts, weighted by how little noise they have, is
         more than three deviations off, the nominal number stays. Error bars of shares do not count its own error.

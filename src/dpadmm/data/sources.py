@@ -163,8 +163,8 @@ def public_schema(given: Any, target: str | None, *, is_real: bool) -> Schema:
 
 
 @contextmanager
-def cluster_workers(cluster: Any, tell: Callable[[str], None]) -> Iterator[Workers | None]:
-    """Yield the workers of a cluster, connected and checked, and None without one. tell: says what is to be known."""
+def cluster_workers(cluster: Any, warn: Callable[[str], None]) -> Iterator[Workers | None]:
+    """Yield the workers of a cluster, connected and checked, and None without one. warn: takes a warning."""
     if cluster is None:
         yield None
         return
@@ -178,5 +178,5 @@ def cluster_workers(cluster: Any, tell: Callable[[str], None]) -> Iterator[Worke
 
     with connect(cluster) as workers:
         if workers.warning is not None:
-            tell(workers.warning)
+            warn(workers.warning)
         yield workers

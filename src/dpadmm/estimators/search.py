@@ -34,7 +34,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
     """Choose settings of a private estimator; epsilon covers every fit, the scores and the choice (C15).
 
     All candidates are simulated on synthetic data first, which costs nothing. Where there are records enough for noisy
-    scores to tell candidates apart, the most promising are trained on the records, each with its share of the budget,
+    scores to distinguish candidates, the most promising are trained on the records, each with its share of the budget,
     and compared by noisy sums over all training records; the best one's model is released. One column profile, if any,
     serves all. Everything is reserved in the ledger as one run, before the first draw.
 

@@ -301,7 +301,7 @@ class PrivateConfusion:
     privacy: Guarantee
 
     def accuracy(self) -> EvaluatedFigure:
-        """Return the share of records that are predicted right; both counts tell it, since their sum is public."""
+        """Return the share of records that are predicted right; both counts determine it, since their sum is public."""
         value = min(max((self.right[0] + self.records - self.right[1]) / (2 * self.records), 0.0), 1.0)
         noise = self.noise_std / math.sqrt(2) / self.records
         return EvaluatedFigure(value, noise, math.sqrt(noise**2 + value * (1 - value) / self.records))

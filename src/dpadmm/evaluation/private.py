@@ -585,7 +585,7 @@ class ScoredRows:
 
     @property
     def histograms(self) -> int:
-        """In how many histograms a record is counted: all resolutions, and once more with its group."""
+        """The number of histograms that count a record: all resolutions, and once more with its group."""
         return len(RESOLUTIONS) * (2 if self.values else 1)
 
     def take(self, kept: NDArray[np.int64]) -> "ScoredRows":

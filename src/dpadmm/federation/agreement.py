@@ -128,7 +128,7 @@ class Agreement:
     participants: at least two silos, in the order of their numbers. edges: pairs of numbers (graph methods).
     protection: who is protected from whom. Under the view AGGREGATE messages leave under masks that vanish in their
         sum (C12), for methods that read nothing else. Under add-or-remove the participants' records are nominal
-        numbers, and no silo tells how many it holds.
+        numbers, and no silo reveals how many it holds.
     loss, mu, weighting, penalty: the problem `sum w_i f_i + g`.
     tail_power: how the noise grows in the second half of the rounds (`noise.Tail`); 0 leaves it to the method.
     schema: SHA-256 of the public schema all tables are encoded by. dimension, row_norm: what it implies; a softmax
@@ -247,7 +247,7 @@ class Agreement:
 
     @property
     def has_public_sizes(self) -> bool:
-        """Whether participants tell how many records they hold; else their numbers are nominal."""
+        """Whether participants state how many records they hold; else their numbers are nominal."""
         return self.protection.relation.has_public_sizes
 
     @property

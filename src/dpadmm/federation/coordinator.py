@@ -63,7 +63,7 @@ class Request(NamedTuple):
 
     @property
     def name(self) -> tuple[str, str]:
-        """What tells it from other requests of the run."""
+        """What distinguishes it from other requests of the run."""
         return self.key, self.mark
 
 

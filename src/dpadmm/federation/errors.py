@@ -39,7 +39,7 @@ class NotApproved(Refusal):
 class UnexpectedFailure(Refusal):
     """An exception that nobody foresaw, a fault of the program: the message that caused it is refused.
 
-    It tells the kind and the line of code; the text of the exception may quote a record.
+    It states the kind and the line of code; the text of the exception may quote a record.
     """
 
     def __init__(self, failure: Exception) -> None:

@@ -95,7 +95,7 @@ def total_of(terms: AgreedRun, k: int, parts: Sequence[Uint64s]) -> Floats:
     """Return the noisy sum (d,) of all silos' values in round k; refuse one whose masks have not vanished.
 
     Each silo's part is at most 2^52 grids, so a sum beyond N times that is none, and neither is one beyond the agreed
-    norm. Who is to blame nobody can tell.
+    norm. The silo at fault cannot be identified.
     """
     agreement, n = terms.agreement, len(terms.agreement.participants)
     if len(parts) != n:

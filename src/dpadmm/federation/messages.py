@@ -84,7 +84,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Register(Message):
-    """A silo that was invited to a study tells what terms are drafted from: its entry."""
+    """An invited silo sends what terms are drafted from: its entry."""
 
     study: str
     silo: str

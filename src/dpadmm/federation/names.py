@@ -1,4 +1,4 @@
-"""Names of silos, runs and studies: people tell them apart, and every system can use them for a file or a folder."""
+"""Names of silos, runs and studies: people can distinguish them, and every system takes them for a file or folder."""
 
 import unicodedata
 from collections import Counter

@@ -62,8 +62,8 @@ _COMPLETE = ".complete"
 class PartyDirectory:
     """The directory of a silo or a coordinator, and what both keep in it.
 
-    lock: held by the process that serves. status: what that tells about itself. certificate: its TLS certificate and
-    key.
+    lock: held by the process that serves. status: what that process reports about itself. certificate: its TLS
+    certificate and key.
     """
 
     def __init__(self, directory: Path) -> None:

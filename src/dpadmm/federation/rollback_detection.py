@@ -1,4 +1,4 @@
-"""Is this silo an older copy of itself? Its files cannot tell: the others are asked what they have seen of it.
+"""Is this silo an older copy of itself? Its files cannot show it: the others are asked what they have seen of it.
 
 A directory that was put back as a whole from a backup agrees with itself, ledger and all, and would draw fresh noise
 for rounds that were answered before. So a silo draws nothing for terms until more silos than may collude have signed,
@@ -35,7 +35,7 @@ PATIENCE_SECONDS = 10.0
 """How long the coordinator waits for all confirmations, once it has enough; at most half of its whole wait."""
 
 MOST_RUNS = 64
-"""Runs that a silo tells another about: a confirmation is no longer than that."""
+"""Runs that a silo confirms to another: a confirmation is no longer than that."""
 
 
 @dataclass

@@ -117,7 +117,7 @@ class Silo:
         return self.key.public
 
     def entry(self) -> SiloEntry:
-        """Return what it tells whoever drafts terms."""
+        """Return what terms are drafted from."""
         return self.files.entry_of(self.policy, self.public_key, self.records)
 
     @property

@@ -42,7 +42,7 @@ peers, a log, and the identity key that the file belongs to."""
 class SiloDirectory(PartyDirectory):
     """Where the parts of a silo are.
 
-    policy: the owner's rules. key: signs. entry: what it tells whoever drafts terms. schema: the public one, as it was
+    policy: the owner's rules. key: signs. entry: what it sends for drafting terms. schema: the public one, as it was
     when the silo was made. address: where the coordinator listens that invited it last.
     """
 
@@ -104,7 +104,7 @@ class SiloDirectory(PartyDirectory):
         return records
 
     def entry_of(self, policy: Policy, key: str, records: int) -> SiloEntry:
-        """Return what the silo tells of itself: its owner's rules, and what its ledger's budget is against."""
+        """Return what the silo states about itself: its owner's rules, and what its ledger's budget is against."""
         from dpadmm.privacy.ledger import open_for_reading
 
         with open_for_reading(self.ledger(policy.noise)) as ledger:
@@ -139,7 +139,7 @@ class Records:
     def check_number(self, agreement: Agreement, agent: int) -> None:
         """Refuse terms about another number of records: noise is computed from it.
 
-        Where sizes are secret the terms' number is nominal: to compare it would tell who asks the true one.
+        Where sizes are secret the terms' number is nominal: comparing it would reveal the true one.
         """
         me = agreement.participants[agent]
         if agreement.has_public_sizes and me.records != self.number:

@@ -142,7 +142,7 @@ def exclusive(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def stamp(path: Path) -> tuple[int, ...]:
-    """Return what tells that a file has not changed; nothing where there is none."""
+    """Return what shows that a file has not changed; nothing where there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -151,7 +151,7 @@ def stamp(path: Path) -> tuple[int, ...]:
 
 
 def now(precision: str = "seconds") -> str:
-    """Return the time as files of silos and coordinators tell it."""
+    """Return the time as files of silos and coordinators write it."""
     return datetime.now(UTC).isoformat(timespec=precision)
 
 

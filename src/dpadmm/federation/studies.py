@@ -105,7 +105,7 @@ class Invitation:
         return found
 
     def check_facts(self, entry: SiloEntry) -> None:
-        """Refuse a silo whose budget or rules ask for another protection than the one announced, or tell no number."""
+        """Refuse a silo whose budget or rules ask for another protection than the one announced, or state no number."""
         if entry.protection.view is not self.protection.view or not entry.protection.is_covered_by(self.protection):
             raise InputError(
                 f"The budget and the rules of {entry.name} are {entry.protection.describe()}; the study is "
@@ -174,7 +174,7 @@ class Studies:
         return [each.silo for each in self._invitations(study) if each.silo not in entries]
 
     def entries(self, study: str) -> list[SiloEntry]:
-        """Return what all silos that have registered tell of themselves, with the protection that was announced."""
+        """Return what all silos that have registered state about themselves, with the protection that was announced."""
         found = self.store.rows("SELECT entry FROM entry WHERE study = ? ORDER BY silo", study)
         protection = self.announced(study).protection
         return [replace(_read_entry(text), protection=protection) for (text,) in found]

@@ -258,5 +258,5 @@ class GaussianConsensusADMM(ConsensusDPADMM):
     family: Family = Family.GAUSSIAN
 
     def with_noise_in_sum(self) -> Self:
-        """With the noise in the mean, where shares of it can add up."""
+        """Return the method with the noise in the mean, where shares of it can add up."""
         return replace(self, place=NoisePlace.BEFORE_PROX)

@@ -67,7 +67,7 @@ class DPProxSGD(GradientMethod):
 
     @classmethod
     def numbers(cls) -> dict[str, float | None]:
-        """With the size of a batch."""
+        """Add the size of a batch."""
         return super().numbers() | {"batch": None}
 
     @classmethod

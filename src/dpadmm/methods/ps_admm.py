@@ -131,7 +131,7 @@ class PSADMM(Method):
 
     @classmethod
     def numbers(cls) -> dict[str, float | None]:
-        """With the size of a batch."""
+        """Add the size of a batch."""
         return super().numbers() | {"batch": None}
 
     @classmethod

@@ -52,7 +52,7 @@ _STATED = "stated"
 _JUDGED = "moderate"
 _AREAS = {"weak": 0.65, _JUDGED: 0.80, "strong": 0.95}
 _SHARES = {"weak": 0.1, _JUDGED: 0.4, "strong": 0.8}
-_MARGIN = 0.01  # worlds tell no finer differences
+_MARGIN = 0.01  # worlds show no finer differences
 _SHORT = 0.02  # of the stated AUC or R^2: less than this is not mentioned
 
 
@@ -225,7 +225,7 @@ _TEST_ROWS = 512
 _SEED = 1
 _STEPS = 6
 _NEAR = 0.003  # of the AUC or R^2 that is stated
-_FARTHEST = 8.0  # no records tell apart what is farther apart
+_FARTHEST = 8.0  # beyond it, no number of records shows a difference
 _LEAST_CHANCE = 1e-9
 
 

@@ -63,7 +63,7 @@ _DROWNED = 0.25  # weight of what is worse than nothing learned
 _ROUNDING = 1e-9  # of epsilon, in sums of many rounds
 _SLIGHT = 0.02  # of what can be learned: methods that differ by less are a tie
 _SOFTMAX_WORLDS = 3  # their gradients cost more
-_NEARLY = 1.08  # how much more than at best may be lost for the sake of a rule: worlds tell no finer differences
+_NEARLY = 1.08  # how much more than at best may be lost for the sake of a rule: worlds show no finer differences
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -304,7 +304,7 @@ def plan(task: Task, *, method: str | None = None, n_models: int | None = 1) -> 
     n_models: how many models of the same rows share the budget, one per class for more than two classes. All of them
         read every record, so their costs add up: for Gaussian noise in squares, `m_one = m/sqrt(n_models)` (C0). Where
         the method's noise adds up in another way, each model gets epsilon and delta divided by their number. None:
-        one, or for `Softmax` one per class if simulations show these to be clearly better (`Plan.run.n_models` tells).
+        one, or for `Softmax` one per class if simulations show these to be clearly better (see `Plan.run.n_models`).
 
     >>> task = Task(sizes=(400,) * 3, dimension=6, loss=Logistic(), target=Target(1.0, 1e-5))
     >>> plan(task).method, plan(task).is_hopeless

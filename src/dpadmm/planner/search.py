@@ -2,7 +2,7 @@
 
 A candidate is a task whose settings the user proposes; all are about the same rows, people and budget. Every one is
 planned, and thereby simulated on synthetic worlds, at no cost. Where the records are many enough for noisy scores to
-tell candidates apart, the best few are trained, each with its share of the budget, and compared:
+distinguish candidates, the best few are trained, each with its share of the budget, and compared:
 
     m^2 = m_profile^2 + m_scores^2 + K m_each^2        (C0)
 

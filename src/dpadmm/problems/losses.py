@@ -460,7 +460,7 @@ def constants_of(loss: "AnyLoss", row_norm: float, mu: float) -> Constants:
 
 
 class Margins(NamedTuple):
-    """Of every record its margin m (R, n), and q (C, R, n), the softmax of the other classes' scores, 0 at its own."""
+    """Every record's margin m (R, n), and q (C, R, n), the softmax of the other classes' scores, 0 at its own."""
 
     margin: Floats
     others: Floats

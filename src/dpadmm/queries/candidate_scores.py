@@ -60,7 +60,7 @@ class CandidateScores:
 
     @property
     def reads(self) -> tuple[RunSpec, ...]:
-        """Those of all candidates."""
+        """The runs of all candidates."""
         return self.runs
 
     @property

@@ -28,7 +28,7 @@ class QuadraticSolver(AgentSolver[QuadraticAgents]):
     """`(w_i B_i + s_i I) x = s_i c - lin - w_i c_i` by explicit inverses, stored once and streamed every round."""
 
     def _prepare(self) -> None:
-        """Nothing is inverted before the first solve tells the penalties."""
+        """Nothing is inverted before the first solve, which brings the penalties."""
         self._pull: Floats | None = None
         self._inverses = np.empty((0, 0, 0))
         self._defects = np.empty(0)

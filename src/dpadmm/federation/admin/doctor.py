@@ -125,7 +125,7 @@ class Attempt:
         return max(0, (age - _RENEWED).days) if age > timedelta(0) else -max(0, (-age).days)
 
     def trace(self, event: str, facts: dict[str, Any]) -> None:
-        """Take what the client tells of its steps."""
+        """Take what the client reports of its steps."""
         step = event.partition(".")[2]
         if step == "connect_tcp.started":
             host = facts["host"]
@@ -392,7 +392,7 @@ def check_writable(directory: Path) -> Iterator[Finding]:
 
 
 def check_time_service() -> Iterator[Finding]:
-    """Ask the system whether its clock follows a time service; nothing where it cannot tell."""
+    """Ask the system whether its clock follows a time service; nothing where that is unknown."""
     ask = ["timedatectl", "show", "--property=NTPSynchronized", "--value"]
     try:
         answer = subprocess.run(ask, capture_output=True, text=True, timeout=5, check=False).stdout.strip()

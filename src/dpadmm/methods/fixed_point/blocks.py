@@ -124,7 +124,7 @@ class BlockADMM(BlockMethod):
         return BlockState(u=zero, x=zero.copy()), with_prox(agents.regulariser, self.gamma, mean)
 
     def participants(self, k: int) -> Ints | None:
-        """Whoever the schedule names."""
+        """Return the agents that the schedule names; None stands for all."""
         return None if self.participation is None else self.participation.agents(k)
 
     def local_step(

@@ -92,7 +92,7 @@ class CoordinatorADMM(PlannedBlocks):
     def local_step(
         self, k: int, agents: Agents, state: BlockState, inbox: Floats, noise: NoiseHook
     ) -> tuple[BlockState, Floats]:
-        """Those whose round it is update their block; everyone's part u_i/N of the mean is the message."""
+        """Update the blocks of this round's participants; every agent's part u_i/N of the mean is the message."""
         if self.participation is None:
             u, x = self._update_blocks(agents, state, inbox)
             return BlockState(u, x), u / agents.number

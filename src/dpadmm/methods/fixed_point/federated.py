@@ -37,12 +37,12 @@ class FederatedADMM(PlannedBlocks, BlockADMM):
 
     @classmethod
     def numbers(cls) -> dict[str, float | None]:
-        """With the number of silos that are drawn for a round (0: everyone)."""
+        """Add the number of silos that are drawn for a round (0: all)."""
         return super().numbers() | {"sampled": 0}
 
     @classmethod
     def agreed(cls, common: Common, **numbers: Any) -> Self:
-        """Whoever the common seed draws takes part."""
+        """Return the method with the silos of each round drawn from the common seed."""
         sampled = int(numbers.pop("sampled", 0))
         if not sampled:
             return cls(**numbers)

@@ -57,7 +57,7 @@ class Constraint:
 
     @cached_property
     def singular_values(self) -> Floats:
-        """Those of A, the largest first."""
+        """The singular values of A, the largest first."""
         return np.asarray(np.linalg.svd(self.a, compute_uv=False), dtype=np.float64)
 
     @property

@@ -8,11 +8,11 @@ rows are the same person's has a mark of its own.
 
 A column is hashed from pieces of it: a table that is streamed is the same data as the same table in memory. A column of
 numbers is hashed as the places of what is not zero, and after them the digits of these values; so it is read more than
-once, and nothing of it is kept. Which cells are numbers only the whole column tells.
+once, and nothing of it is kept. Only the whole column shows which cells are numbers.
 
 A version of the data is an entry of the log, with marks of the new table. From then on the ledger knows that table
 alone, and what was spent on all versions counts together: the same people may be in each of them. Marks of each version
-have a key of their own, so that the log does not tell which columns have changed between two of them.
+have a key of their own, so that the log does not show which columns have changed between two of them.
 """
 
 import hashlib
@@ -430,7 +430,7 @@ def _written(values: NDArray[np.float64]) -> list[str]:
 
 @dataclass
 class _Facts:
-    """What the pieces seen so far tell about the column."""
+    """What the pieces seen so far show about the column."""
 
     is_stored: bool = True  # as numbers
     is_whole: bool = True  # and these as whole ones

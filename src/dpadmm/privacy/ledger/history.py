@@ -190,7 +190,7 @@ class LedgerState:
 
 
 def what_was_refused(content: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what tells one refusal from another: it is recorded once, however often the same is asked for."""
+    """Return what distinguishes one refusal from another: it is recorded once, however often the same is asked for."""
     return tuple(str(content.get(name, "")) for name in ("run", "algorithm", "detail"))
 
 

@@ -160,7 +160,7 @@ class Ledger(OpenHistory):
 
         What was spent on older versions still counts. From now on `confirm` takes this version only; runs that were
         begun and profiles that were kept with earlier ones cannot be used. Data that are the newest version already
-        record nothing. `LedgerError` for a ledger that tells silos apart.
+        record nothing. `LedgerError` for a ledger that distinguishes silos.
         """
         history.check_persons(data, self.protection)
         for each in data:
@@ -339,7 +339,7 @@ def open_for_reading(path: str | os.PathLike[str], *, expected_head: str | None 
 class ConfirmedLedger:
     """A ledger together with data confirmed to be its own: the only way to record a release.
 
-    `match` tells which silos came, in their order, and `sizes` their rows: agent i of a run is `names[i]`.
+    `match` states which silos came, in their order, and `sizes` their rows: agent i of a run is `names[i]`.
     In a ledger of one silo all agents are that silo, and what they release adds up; `is_pooled` says that there are
     several of them. `version`: which one of the data these are.
     """
@@ -478,7 +478,7 @@ class ConfirmedLedger:
     def _mark(self, columns: Sequence[str]) -> str | None:
         """Return a mark of the columns' values in this order, None if one of them did not come.
 
-        One for all of them: marks of single columns would tell the reader of the log which of them are equal.
+        One for all of them: marks of single columns would show the reader of the log which of them are equal.
         """
         marks = [self.match.columns.get(name) for name in columns]
         if not marks or None in marks:

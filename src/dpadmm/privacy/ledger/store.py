@@ -65,7 +65,7 @@ def anchor_path(path: Path) -> Path:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells this file from another at the same path, None if there is none."""
+    """Return what distinguishes this file from another at the same path, None if there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -414,7 +414,7 @@ def read_key(path: Path) -> bytes:
 
 
 def key_check(key: bytes) -> str:
-    """Return a value that tells a wrong key from changed data; it says nothing about either (the key is random)."""
+    """Return a value that distinguishes a wrong key from changed data; it reveals neither (the key is random)."""
     return hashlib.blake2b(b"key", key=key, digest_size=16, person=b"dpadmm key v1").hexdigest()
 
 
