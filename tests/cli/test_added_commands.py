@@ -17,13 +17,13 @@ def listed(cli):
 
 def test_commands_of_research_are_listed(cli, monkeypatch):
     assert set(main.RESEARCH) <= set(listed(cli))
-    monkeypatch.setattr(main, "added", dict)
+    monkeypatch.setattr(main, "added_commands", dict)
     assert not set(main.RESEARCH) & set(listed(cli))
 
 
 @pytest.mark.parametrize("name", main.RESEARCH)
 def test_without_research_a_command_says_what_to_install(cli, monkeypatch, name):
-    monkeypatch.setattr(main, "added", dict)
+    monkeypatch.setattr(main, "added_commands", dict)
     result = cli.run(name, "--help")
     assert result.exit_code == 2
     assert "pip install ./research" in " ".join(result.stderr.replace("│", " ").split())
@@ -31,7 +31,7 @@ def test_without_research_a_command_says_what_to_install(cli, monkeypatch, name)
 
 def test_a_command_is_imported_when_it_is_asked_for(cli, monkeypatch):
     entry = EntryPoint("broken", "no_such_module:app", "dpadmm.commands")
-    monkeypatch.setattr(main, "added", lambda: {"broken": entry})
+    monkeypatch.setattr(main, "added_commands", lambda: {"broken": entry})
     assert cli.run("methods").exit_code == 0
     assert isinstance(cli.run("broken").exception, ModuleNotFoundError)
 

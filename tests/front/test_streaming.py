@@ -82,8 +82,9 @@ FILES = ["north.parquet", "south.parquet"]
 def test_a_streamed_fit_is_the_fit_in_memory(settings_given):
     held = fitted(FILES, seed=1, stream=False, **settings_given)
     flowing = fitted(FILES, seed=1, stream=True, **settings_given)
-    # Gradients differ by rounding; local solves by their tolerance, which certificates count.
-    np.testing.assert_allclose(flowing.weights, held.weights, rtol=1e-6, atol=1e-7)
+    # Gradients differ by rounding; local solves, which take other steps, by their tolerance, which certificates count.
+    apart = 1e-7 if settings_given["method"] == "noisy-gradients" else 1e-5
+    np.testing.assert_allclose(flowing.weights, held.weights, rtol=1e-6, atol=apart)
     assert flowing.guarantee == held.guarantee
     assert str(flowing) == str(held)
     assert flowing.schema == held.schema

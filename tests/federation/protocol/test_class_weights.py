@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.setups import with_rounds
+from tests.builders import with_rounds
 
 from dpadmm.codec import encode
 from dpadmm.data import RealLabel
@@ -128,7 +128,7 @@ def test_a_coordinator_cannot_offer_other_weights(setups, tmp_path, weights, mat
 
 def test_weights_that_nothing_is_certified_for(setups, tmp_path):
     terms = replace(setups.make(tmp_path, approves=False).agreement, class_weights=(1.0, 0.5))
-    with pytest.raises(InputError, match="huber predicts a number"):
+    with pytest.raises(InputError, match="the loss is of a number"):
         agreed_run(replace(terms, loss=Huber(0.5)))
     with pytest.raises(InputError, match="all records count the same"):
         agreed_run(replace(terms, method="ps-admm", edges=(), settings=SAMPLED))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.setups import with_rounds
+from tests.builders import with_rounds
 
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.spec import TrainingSpec

@@ -99,7 +99,7 @@ def test_what_leaves_is_only_the_noisy_message(setups, tmp_path):
         ({"settings": (("rho", 1.0),)}, "takes the settings eta"),
         ({"delta": 0.0}, "needs a delta above 0"),
         ({"edges": ((0, 1),)}, "connected"),
-        ({"penalty": ElasticNet(l1=0.1)}, "ridge regulariser"),
+        ({"method": "dvp", "delta": 0.0, "penalty": ElasticNet(l1=0.1)}, "ridge regulariser"),
     ],
 )
 def test_terms_that_do_not_fit_are_refused(world, change, args):
