@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-from dpadmm.evaluation.figures import LOG_ODDS_LIMIT, RESOLUTIONS, ScoreBins, counts_of
+from dpadmm.evaluation.metrics import LOG_ODDS_LIMIT, RESOLUTIONS, ScoreBins, counts_of
 from sklearn.metrics import roc_auc_score
 
 from dpadmm.estimators import PrivateLogisticRegression

@@ -310,7 +310,7 @@ def test_without_approved_terms_nobody_can_tell_who_it_is(federation, tmp_path):
     with federation.served() as (_, address):
         checks = examined(federation, address)
     assert not has_problem(checks)
-    assert "only approved terms can tell" in worst(checks, "TLS")
+    assert "only approved terms show who runs it" in worst(checks, "TLS")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "LocalHost"])

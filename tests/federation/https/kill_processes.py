@@ -39,7 +39,7 @@ TRAPS = {
     "anchor": (store, "write_anchor"),  # between the commit and the sending
     "send": (SiloClient, "_send"),  # after it: the coordinator has the answer, the silo does not know
     "accept": (Coordinator, "accept"),
-    "complete": (Coordinator, "_complete"),
+    "complete": (Coordinator, "_finish_round"),
 }
 KINDS = {
     "plain": {"rounds": 3},

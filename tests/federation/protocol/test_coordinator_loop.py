@@ -53,7 +53,7 @@ def test_what_a_round_amounted_to_is_written_once(world):
 def test_a_coordinator_that_ends_before_it_completes_a_round_completes_it(world, calm, monkeypatch):
     coordinator = world.coordinator()
     with monkeypatch.context() as patch:
-        patch.setattr(coordinator, "_complete", lambda k: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(coordinator, "_finish_round", lambda k: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             world.drive(coordinator)
     coordinator.close()
