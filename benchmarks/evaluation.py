@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-from dpadmm.evaluation.metrics import LOG_ODDS_LIMIT, RESOLUTIONS, ScoreBins, counts_of
 from sklearn.metrics import roc_auc_score
 
 from dpadmm.estimators import PrivateLogisticRegression
 from dpadmm.evaluation import PrivateEvaluation, private_evaluation
+from dpadmm.evaluation.metrics import LOG_ODDS_LIMIT, RESOLUTIONS, ScoreBins, counts_of
 from dpadmm.models.measurement import EvaluatedFigure
 from dpadmm.privacy.accounting import Target, calibrate_gaussian
 from dpadmm.privacy.certificates.sums import cell_counts
