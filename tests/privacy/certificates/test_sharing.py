@@ -234,3 +234,10 @@ def test_a_graph_counts_both_curvatures():
 def test_what_nothing_is_proved_for_is_refused(broken):
     with pytest.raises(InputError):
         broken()
+
+
+def test_statements_about_gradients_name_the_costs_that_are_used():
+    """Projecting a curvature onto its bounds can widen the distance of two costs."""
+    known = {"rounds": 1, "gradient_distance": 1.0, "strong_convexity": 1.0}
+    found = [sharing_gap(penalty=1.0, **known)[0], constraint_gap(step=1.0, **known)[0]]
+    assert all(any("projected" in each for each in one.assumptions) for one in found)

@@ -34,12 +34,19 @@ _PUBLIC = (
 )
 
 
-def _certify(bound: float, unit: Unit, theorem: str, *args: str) -> Certificate:
+def _neighbours(distance: float) -> str:
+    return (
+        f"neighbours differ in one agent's cost, its gradient by at most {distance:g} everywhere, both costs taken as "
+        "they are used: projected onto the public bounds on curvature where they lie outside"
+    )
+
+
+def _certify(bound: float, unit: Unit, theorem: str, *conditions: str) -> Certificate:
     return Certificate(
         bound=bound,
         protection=Protection(unit=unit, view=View.PUBLIC),
         theorem=theorem,
-        assumptions=(*args, TRUSTED_SUM, *_PUBLIC),
+        assumptions=(*conditions, TRUSTED_SUM, *_PUBLIC),
     )
 
 
@@ -48,10 +55,10 @@ def without_trust(certificate: Certificate) -> Certificate:
 
     Only for a bound that holds given equal earlier messages: that of the first round (C16, C17), or of C19.
     """
-    kept = tuple(args for args in certificate.assumptions if args != TRUSTED_SUM)
-    args = "agents keep the noisy values that they have sent, and compute with these"
+    kept = tuple(conditions for conditions in certificate.assumptions if conditions != TRUSTED_SUM)
+    conditions = "agents keep the noisy values that they have sent, and compute with these"
     protection = replace(certificate.protection, view=View.EAVESDROPPER)
-    return replace(certificate, protection=protection, assumptions=(*kept, args))
+    return replace(certificate, protection=protection, assumptions=(*kept, conditions))
 
 
 @dataclass(frozen=True)
@@ -102,12 +109,12 @@ def sharing_gap(
         s = min(max(steepest, sizes.least), sizes.largest)
         last = (rho * s * s * last + s * gap) / (rho * s * s + tau)
         bounds.append(last)
-    args = (
-        f"neighbours differ in one agent's cost, its gradient by at most {gradient_distance:g} everywhere",
+    conditions = (
+        _neighbours(gradient_distance),
         f"costs are {tau:g}-strongly convex on a closed convex set that neighbours have in common",
         solver_text(solver_tolerance),
     )
-    return tuple(_certify(bound, Unit.FUNCTION, "C16", *args) for bound in bounds)
+    return tuple(_certify(bound, Unit.FUNCTION, "C16", *conditions) for bound in bounds)
 
 
 def sharing_amount(
@@ -125,14 +132,14 @@ def sharing_amount(
     if math.isnan(width) or width < 0:
         raise InputError("width must be a number from 0 on, or infinity.")
     once, size = math.sqrt(min(d, width) * d), checks.non_negative("scale", scale)
-    args = (
+    conditions = (
         f"neighbours differ in one agent's amount, by at most {distance:g}; its limits and costs are the same in both, "
         "and are not protected",
         "costs are sums over the periods of convex functions of one period each",
         f"allocations are computed to a distance of at most {error:g} (C7)",
     )
     each = checks.count("rounds", rounds)
-    return tuple(_certify(size * (once + 2 * k * error), Unit.FUNCTION, "C17", *args) for k in range(1, each + 1))
+    return tuple(_certify(size * (once + 2 * k * error), Unit.FUNCTION, "C17", *conditions) for k in range(1, each + 1))
 
 
 def constraint_gap(
@@ -178,13 +185,13 @@ def constraint_gap(
         v = min(ways)
         bounds.append(math.sqrt(v))
     size = checks.non_negative("sent", sent)
-    args = (
-        f"neighbours differ in one agent's cost, its gradient by at most {gradient_distance:g} everywhere",
+    conditions = (
+        _neighbours(gradient_distance),
         f"costs are {mu:g}-strongly convex"
         + (f" and {smoothness:g}-smooth, without sets" if math.isfinite(smoothness) else " on a common closed set"),
         solver_text(solver_tolerance),
     )
-    return tuple(_certify(size * bound, Unit.FUNCTION, "C18", *args) for bound in bounds)
+    return tuple(_certify(size * bound, Unit.FUNCTION, "C18", *conditions) for bound in bounds)
 
 
 def _smooth_drift(
@@ -239,7 +246,7 @@ def constraint_linear(
         rounds=rounds, gradient_distance=0.0, step=gamma, strong_convexity=strong_convexity, smoothness=smoothness,
         maps=sizes, relaxation=lam, solver_tolerance=solver_tolerance,
     )  # fmt: skip
-    args = (
+    conditions = (
         f"neighbours differ in the linear term of one agent's quadratic, by at most {distance:g}; its curvature is the "
         "same in both and is not protected",
         "quadratics without sets, and a fixed step",
@@ -247,7 +254,7 @@ def constraint_linear(
     )
     size = checks.non_negative("sent", sent)
     return tuple(
-        _certify(size * (push * (1 - low**k) + each.bound), Unit.FUNCTION, "C18 (linear terms)", *args)
+        _certify(size * (push * (1 - low**k) + each.bound), Unit.FUNCTION, "C18 (linear terms)", *conditions)
         for k, each in enumerate(residuals, start=1)
     )
 
@@ -260,14 +267,14 @@ def enforced(*, diameter: float, sent: float = 1.0) -> Certificate:
     >>> enforced(diameter=2.0).bound
     2.0
     """
-    args = (
+    conditions = (
         "neighbours differ in anything about one agent",
         "what every agent adds to the sum is projected onto a public convex set; what is not finite is replaced by a "
         "fixed point of it",
         "an agent's part is computed from its own data and the broadcasts alone",
     )
     bound = checks.non_negative("sent", sent) * check_bounded("diameter", diameter)
-    return _certify(bound, Unit.USER, "C19", *args)
+    return _certify(bound, Unit.USER, "C19", *conditions)
 
 
 def linear_sum(*, distance: float) -> Certificate:
@@ -276,11 +283,11 @@ def linear_sum(*, distance: float) -> Certificate:
     >>> linear_sum(distance=2.0).bound
     2.0
     """
-    args = (
+    conditions = (
         f"neighbours differ in the linear term of one agent's quadratic, by at most {distance:g}; curvatures are "
         "public, and are not protected",
     )
-    return _certify(check_bounded("distance", distance), Unit.FUNCTION, "C18 (one sum)", *args)
+    return _certify(check_bounded("distance", distance), Unit.FUNCTION, "C18 (one sum)", *conditions)
 
 
 def graph_gap(
@@ -299,10 +306,9 @@ def graph_gap(
     gap = check_bounded("gradient_distance", gradient_distance) + 2 * solver_tolerance
     modulus = edge_curvature(edge_penalty=edge_penalty, degree=degree)
     modulus += checks.non_negative("strong_convexity", strong_convexity)
-    args = f"neighbours differ in one agent's cost, its gradient by at most {gradient_distance:g} everywhere"
     return Certificate(
         bound=gap / modulus,
         protection=Protection(unit=Unit.FUNCTION),
         theorem="C1 (functions)",
-        assumptions=(args, READS_BROADCASTS, solver_text(solver_tolerance), *_PUBLIC),
+        assumptions=(_neighbours(gradient_distance), READS_BROADCASTS, solver_text(solver_tolerance), *_PUBLIC),
     )
