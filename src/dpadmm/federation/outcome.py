@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpadmm.federation.agreement import Agreement, NoiseOrigin
-from dpadmm.federation.terms import PROFILE_ROUND
+from dpadmm.federation.terms import PROFILE_ROUND, NoiseOrigin, Terms
 from dpadmm.privacy.accounting import account_for
 from dpadmm.problems.arrays import Floats
 
@@ -43,7 +42,7 @@ class FederationOutcome:
     those of the training.
     """
 
-    agreement: Agreement
+    terms: Terms
     rounds: int
     estimate: Floats = field(repr=False)
     tail_average: Floats = field(repr=False)
@@ -57,23 +56,23 @@ class FederationOutcome:
     @property
     def is_private_release(self) -> bool:
         """Whether the noise was secure; a rehearsal protects nobody."""
-        return self.agreement.noise is NoiseOrigin.SECURE
+        return self.terms.noise is NoiseOrigin.SECURE
 
 
 def outcome_of(coordinator: "Coordinator") -> FederationOutcome:
     """Read the outcome off a coordinator's file."""
-    agreement, estimates = coordinator.agreement, coordinator.estimates()
+    terms, estimates = coordinator.terms, coordinator.estimates()
     rounds = len(estimates)
-    first = coordinator.terms.algorithm.first_averaged_round(agreement.rounds) - 1  # as in one process
+    first = coordinator.terms.algorithm.first_averaged_round(terms.rounds) - 1  # as in one process
     tail = estimates[first:] if rounds > first else estimates[-1:]
-    nothing = np.zeros(agreement.dimension)
+    nothing = np.zeros(terms.dimension)
     return FederationOutcome(
-        agreement=agreement,
+        terms=terms,
         rounds=rounds,
         estimate=estimates[-1] if rounds else nothing,
         tail_average=tail.mean(axis=0) if rounds else nothing,
         estimates=estimates,
-        silos=tuple(_silo(coordinator, agent, rounds) for agent in range(len(agreement.participants))),
+        silos=tuple(_silo(coordinator, agent, rounds) for agent in range(len(terms.participants))),
         seconds_per_round=coordinator.seconds_per_round(),
         assumptions=tuple(account_for(coordinator.terms.plan).assumptions),
         is_graph=coordinator.terms.is_graph,
@@ -82,7 +81,7 @@ def outcome_of(coordinator: "Coordinator") -> FederationOutcome:
 
 
 def _silo(coordinator: "Coordinator", agent: int, rounds: int) -> SiloOutcome:
-    terms, me = coordinator.terms, coordinator.agreement.participants[agent]
+    terms, me = coordinator.terms, coordinator.terms.participants[agent]
     spent = terms.releases_through(agent, rounds)
     listed = spent or terms.all_releases(agent) or list(terms.plan)  # a walk may never visit a silo
     account = account_for(listed)
@@ -91,8 +90,8 @@ def _silo(coordinator: "Coordinator", agent: int, rounds: int) -> SiloOutcome:
         name=me.name,
         records=me.records,
         releases=len(spent),
-        epsilon=terms.epsilon(agent, rounds),
-        delta=coordinator.agreement.delta,
+        epsilon=terms.spent_epsilon(agent, rounds),
+        delta=coordinator.terms.delta,
         least_noise=min(release.noise_ratio for release in listed),
         noise_level=first.noise,
         sensitivity=first.bound,

@@ -21,10 +21,9 @@ from dpadmm.core.model import (
 from dpadmm.data.columns import describe_class_weights
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.inbox import encoding_of, released_profile
 from dpadmm.federation.outcome import FederationOutcome, SiloOutcome
-from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.terms import Terms
 from dpadmm.methods.base import Topology
 from dpadmm.models.build import now
 from dpadmm.noise.plan import NoisePlan
@@ -43,7 +42,7 @@ def federation_model(
     schema: the public schema that the silos have encoded by; any other is refused.
     location: a rehearsal has all tables on one machine, `DataLocation.ONE_PLACE`.
     """
-    terms, run = outcome.agreement, agreed_run(outcome.agreement)
+    terms = outcome.terms
     check_schema(terms, schema)
     return ReleasedModel(
         title=f"Federation {terms.run}",
@@ -53,8 +52,8 @@ def federation_model(
         loss=terms.loss,
         coefficients=tuple(outcome.tail_average.tolist()),
         schema=schema,
-        encoding=encoding_of(run, schema, outcome.counts),
-        profile=released_profile(run, schema, outcome.counts),
+        encoding=encoding_of(terms, schema, outcome.counts),
+        profile=released_profile(terms, schema, outcome.counts),
         silos=tuple(_silo(silo) for silo in outcome.silos),
         guarantee=_guarantee(outcome, schema),
         choice=_choice(outcome),
@@ -63,7 +62,7 @@ def federation_model(
     )
 
 
-def check_schema(terms: Agreement, schema: Schema) -> None:
+def check_schema(terms: Terms, schema: Schema) -> None:
     """Refuse a schema that is not the one whose digest the silos have approved."""
     if schema.digest != terms.schema:
         raise InputError(
@@ -78,8 +77,8 @@ def _silo(silo: SiloOutcome) -> SiloFacts:
 
 
 def _guarantee(outcome: FederationOutcome, schema: Schema) -> Guarantee:
-    terms, worst = outcome.agreement, max(outcome.silos, key=lambda silo: silo.epsilon)
-    plan = agreed_run(terms).plan
+    terms, worst = outcome.terms, max(outcome.silos, key=lambda silo: silo.epsilon)
+    plan = terms.plan
     planned = plan.account()
     weighted = (describe_class_weights(schema.label.classes, terms.class_weights),) if terms.class_weights else ()
     return Guarantee(
@@ -97,8 +96,8 @@ def _guarantee(outcome: FederationOutcome, schema: Schema) -> Guarantee:
 
 
 def _choice(outcome: FederationOutcome) -> MethodChoice:
-    terms = outcome.agreement
-    first = agreed_run(terms).algorithm.first_averaged_round(terms.rounds)
+    terms = outcome.terms
+    first = terms.algorithm.first_averaged_round(terms.rounds)
     return MethodChoice(
         method=terms.method,
         rounds=outcome.rounds,
@@ -128,7 +127,7 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
 
 def _profile_cost(outcome: FederationOutcome, run_epsilon: float) -> ProfileCost | None:
     """Return what the columns' noisy counts cost the worst person, None without any."""
-    terms, row = outcome.agreement, agreed_run(outcome.agreement).plan.releases.get((PROFILE, 0))
+    terms, row = outcome.terms, outcome.terms.plan.releases.get((PROFILE, 0))
     if row is None or terms.profile is None:
         return None
     alone = NoisePlan({(PROFILE, 0): row}).account().curve.epsilon(terms.delta)

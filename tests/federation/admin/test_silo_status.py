@@ -89,7 +89,7 @@ def test_a_step_that_failed_has_ended_the_run_here(federation, monkeypatch):
     def fails(*_):
         raise SolverError("not solved")
 
-    monkeypatch.setattr("dpadmm.federation.silo.make_step", fails)
+    monkeypatch.setattr("dpadmm.federation.silo_round.make_step", fails)
     federation.drive()
     status = silo_status(federation.north.directory)
     assert status.runs[0].state is RunState.ENDED

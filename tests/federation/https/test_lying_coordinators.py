@@ -16,11 +16,11 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
-from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.errors import FederationStopped, MessageError
 from dpadmm.federation.https import client, tls
 from dpadmm.federation.https.client import SiloClient
 from dpadmm.federation.keys import open_envelope
+from dpadmm.federation.terms import stored_terms
 
 MEGABYTE = 2**20
 BOMB = gzip.compress(bytes(64 * MEGABYTE), 1)
@@ -340,7 +340,7 @@ NONE_OF_OURS = {
 
 def test_no_request_of_the_coordinator_ends_a_silo(ports, answering, serve, silo, template):
     """Whatever it signs: it is refused, in little memory, and the next letter is waited for."""
-    terms = json.loads(template.agreement.as_json())
+    terms = json.loads(template.terms.as_json())
     bodies = NONE_OF_OURS | {
         "an edge to nowhere": join(json.dumps(terms | {"edges": [[0, float("inf")]]})),
         "no loss": join(json.dumps(terms | {"loss": float("nan")})),
@@ -406,5 +406,5 @@ def test_reading_the_longest_message_takes_little_more_than_its_size(ports, shap
         "many parts in the terms": join("RAW", raw=r"\u005b" + r"\u005b]\u002c" * (size // 13) + r"\u005b]]"),
     }[shape]
     with ports.grown() as memory, contextlib.suppress(MessageError, InputError):
-        Agreement.from_json(messages.read(body).terms)
+        stored_terms(messages.read(body).terms)
     assert memory.peak < 3 * size

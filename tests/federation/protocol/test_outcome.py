@@ -13,8 +13,8 @@ from tests.page_facts import facts_of
 from dpadmm.core.model import DataLocation, ReleasedModel
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.outcome import outcome_of
+from dpadmm.federation.terms import NoiseOrigin
 from dpadmm.models.federated import federation_model
 
 
@@ -55,7 +55,7 @@ def test_the_model_says_what_it_cost_every_silo(setups, tmp_path, noise):
     assert len(rehearsed["command"]) == 1
     assert model.guarantee.is_private_release == (noise is NoiseOrigin.SECURE)
     assert ("not-private" in facts) == (noise is NoiseOrigin.TEST)
-    assert ("digest of the terms", world.agreement.digest) in model.choice.settings
+    assert ("digest of the terms", world.terms.digest) in model.choice.settings
 
 
 def test_a_federations_model_is_a_model_like_any_other(setups, tmp_path):

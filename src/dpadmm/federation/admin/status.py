@@ -14,7 +14,6 @@ from statistics import median
 from typing import Any
 
 from dpadmm.errors import DpadmmError
-from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_store import DONE, ENDED, NEW, STOPPED, CoordinatorFiles
 from dpadmm.federation.errors import reason_of
@@ -23,7 +22,7 @@ from dpadmm.federation.party_directory import is_held
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.silo_directory import SiloDirectory, policy_records
 from dpadmm.federation.silo_store import LogEntry, SiloStore, open_store
-from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.terms import Terms
 from dpadmm.privacy.ledger import LedgerStatement
 
 SHOWN_REFUSALS = 5
@@ -149,9 +148,9 @@ class SiloView:
 
     def runs(self) -> tuple[RunStatus, ...]:
         """Return every run, the oldest first."""
-        return tuple(self._run(terms) for terms in self.store.agreements(with_closed=True))
+        return tuple(self._run(terms) for terms in self.store.all_terms(with_closed=True))
 
-    def _run(self, terms: Agreement) -> RunStatus:
+    def _run(self, terms: Terms) -> RunStatus:
         last, kept = self.store.last(terms.digest)
         state = RunState.JOINED if self.store.is_joined(terms.digest) else RunState.APPROVED
         found = RunStatus(
@@ -164,16 +163,17 @@ class SiloView:
             delta=terms.delta,
         )
         try:
-            agreed, agent = agreed_run(terms), terms.agent(self.policy.name)
-            is_last = last in agreed.rounds_of(agent)[-1:]
-            spent = agreed.epsilon(agent, agreed.first_round - 1 if last is None else last)
-            found = replace(found, spent_epsilon=spent, epsilon=agreed.epsilon(agent, terms.rounds))
+            agent = terms.agent(self.policy.name)
+            is_last = last in terms.rounds_of(agent)[-1:]
+            spent = terms.spent_epsilon(agent, terms.first_round - 1 if last is None else last)
+            found = replace(found, spent_epsilon=spent, epsilon=terms.spent_epsilon(agent, terms.rounds))
             if (last is not None and kept is None) or (not is_last and self.store.is_closed(terms.digest)):
                 return replace(found, state=RunState.ENDED)
             if is_last:
                 return replace(found, state=RunState.FINISHED)
             self.policy.check_terms(terms)
-            self.policy.check_noise(agreed, agent)
+            self.policy.check_observers(terms, self.store.ledger.protection)
+            self.policy.check_releases(terms.all_releases(agent))
         except DpadmmError as refusal:
             return replace(found, state=RunState.REFUSED, reason=str(refusal))
         return found
@@ -259,7 +259,7 @@ def coordinator_runs(files: CoordinatorFiles, process: CoordinatorProcess | None
 
 
 def _run_status(run: Coordinator, process: CoordinatorProcess | None) -> RunStatus:
-    terms, (stored, reason) = run.agreement, run.stored.state()
+    terms, (stored, reason) = run.terms, run.stored.state()
     states = {NEW: RunState.NOT_REQUESTED, STOPPED: RunState.STOPPED, ENDED: RunState.STOPPED, DONE: RunState.FINISHED}
     seconds = run.seconds_per_round()
     return RunStatus(
@@ -279,8 +279,8 @@ def _run_status(run: Coordinator, process: CoordinatorProcess | None) -> RunStat
 
 def _members(run: Coordinator, process: CoordinatorProcess | None) -> tuple[MemberStatus, ...]:
     """Say of everybody whether it is there, and whether it is waited for: who is absent, or else has not answered."""
-    progress, people = run.progress(), run.agreement.participants
-    joined = None if process is None else process.joined.get(run.agreement.digest)
+    progress, people = run.progress(), run.terms.participants
+    joined = None if process is None else process.joined.get(run.terms.digest)
     absent = [] if joined is None or run.is_done else [each.name for each in people if each.name not in joined]
     spent = dict(progress.epsilon)
     return tuple(
