@@ -219,10 +219,10 @@ def _sums(
     stream = (np.uint64(when.round), index, batches.key(when.step), out)
     records = (functions.shifts, functions.signs, functions.silos.offsets)
     if isinstance(rows, np.ndarray):
-        _kernels().dense_sums(rows, *records, points, *task, *stream)
+        _kernels().dense_sums(rows, records, points, *task, *stream)
     else:
         matrix = (rows.indptr, rows.indices, rows.data, functions.squares)
-        _kernels().csr_sums(matrix, *records, points, *task, *stream)
+        _kernels().csr_sums(matrix, records, points, *task, *stream)
     return np.ascontiguousarray(out.transpose(0, 2, 1))
 
 

@@ -32,7 +32,6 @@ from dpadmm.problems.silos import (
     scores,
 )
 
-
 _NONE = np.empty(0)
 
 
@@ -119,8 +118,8 @@ _SLACK = 4 * ROW_NORM_SLACK  # constants grow with the row norm, or its square
 class EmpiricalRisk(MeanLosses):
     """The mean loss over each silo's records plus `(mu/2) ||w||^2`.
 
-    `t = sign (a'w - shift)` brings both kinds of loss to one form: labels are the signs of classification and the shifts
-    of regression.
+    `t = sign (a'w - shift)` brings both kinds of loss to one form: labels are the signs of classification, and the
+    shifts of regression.
 
     >>> from dpadmm.problems.losses import Logistic
     >>> silos = Silos.from_parts([np.eye(2)] * 2, [np.array([1.0, -1.0])] * 2, row_norm=1.0)
@@ -138,10 +137,9 @@ class EmpiricalRisk(MeanLosses):
             raise InputError(f"silos must be Silos, got {type(self.silos).__name__}; see Silos.from_parts.")
         if isinstance(self.loss, type):
             raise InputError(f"loss must be a loss, got the class; write {self.loss.__name__}().")
-        if self.loss.target is LabelKind.SIGNS:
-            if not (np.abs(self.silos.labels) == 1.0).all():
-                shown = ", ".join(f"{v:g}" for v in np.unique(self.silos.labels)[:6])
-                raise InputError(f"Labels must be -1 or +1 for {type(self.loss).__name__}, found {shown}.")
+        if self.loss.target is LabelKind.SIGNS and not (np.abs(self.silos.labels) == 1.0).all():
+            shown = ", ".join(f"{v:g}" for v in np.unique(self.silos.labels)[:6])
+            raise InputError(f"Labels must be -1 or +1 for {type(self.loss).__name__}, found {shown}.")
         super().__post_init__()
 
     def folded(self, part: slice) -> Matrix:

@@ -72,13 +72,14 @@ def _clipped(pull, square, clip):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def dense_sums(  # type: ignore[no-untyped-def]
-    rows, shifts, signs, offsets, v, base, has_base, clip, line, is_logistic, size, log_stays, number, agents, key, out
+    rows, records, v, base, has_base, clip, line, is_logistic, size, log_stays, number, agents, key, out
 ):
     """Add, for every agent and replica, the clipped gradients of its batch at v (N, R, d) to `out`.
 
     With a base the term is the difference of the gradients at v and at the base. size: of a fixed batch, 0: Poisson.
-    shifts, signs: as in `kernels.dense_sum`.
+    records: shifts and signs, as in `kernels.dense_sum`, and where each agent's begin.
     """
+    shifts, signs, offsets = records
     n_agents, replicas, d = v.shape
     for i in range(n_agents):
         first, n = offsets[i], offsets[i + 1] - offsets[i]
@@ -128,6 +129,7 @@ def csr_sums(  # type: ignore[no-untyped-def]
     matrix: indptr, indices, data, and squares, the squared norms that count when a row's term is clipped. Of centred
     rows they are not those of what is stored.
     """
+    shifts, signs, offsets = records
     indptr, indices, data, squares = matrix
     n_agents, replicas, _ = v.shape
     for i in range(n_agents):
