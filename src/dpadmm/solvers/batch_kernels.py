@@ -107,22 +107,7 @@ def dense_sums(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def csr_sums(  # type: ignore[no-untyped-def]
-    matrix,
-    shifts,
-    signs,
-    offsets,
-    v,
-    base,
-    has_base,
-    clip,
-    line,
-    is_logistic,
-    size,
-    log_stays,
-    number,
-    agents,
-    key,
-    out,
+    matrix, records, v, base, has_base, clip, line, is_logistic, size, log_stays, number, agents, key, out
 ):
     """As `dense_sums`, for rows stored as CSR.
 
