@@ -138,8 +138,9 @@ class EmpiricalRisk(MeanLosses):
         if isinstance(self.loss, type):
             raise InputError(f"loss must be a loss, got the class; write {self.loss.__name__}().")
         if self.loss.target is LabelKind.SIGNS and not (np.abs(self.silos.labels) == 1.0).all():
-            shown = ", ".join(f"{v:g}" for v in np.unique(self.silos.labels)[:6])
-            raise InputError(f"Labels must be -1 or +1 for {type(self.loss).__name__}, found {shown}.")
+            raise InputError(
+                f"Labels must be -1 or +1 for {type(self.loss).__name__}, and some are neither. Encode the two classes so."
+            )
         super().__post_init__()
 
     def folded(self, part: slice) -> Matrix:
