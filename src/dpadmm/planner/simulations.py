@@ -47,7 +47,7 @@ from dpadmm.planner.candidates import STANDARD, Candidate, RowForm, margin_scale
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import AnyLoss, Huber, LabelKind, LinkedLoss, Logistic, Softmax, log_loss_of
+from dpadmm.problems.losses import AnyLoss, Huber, LabelKind, LinkedLoss, Logistic, Poisson, Softmax, log_loss_of
 from dpadmm.problems.problem import EmpiricalRisk, SoftmaxRisk, risk_of
 from dpadmm.problems.silos import Silos, dense
 
@@ -366,7 +366,8 @@ def simulation_of(candidate: Candidate) -> Simulation:
     """Return the simulation that tries a candidate."""
     task, method, rounds = candidate.task, candidate.method, candidate.rounds
     size, is_one = task.row_norm, method.about.is_one_descent
-    loss: AnyLoss = Huber(1.0) if isinstance(task.loss, Huber) else task.loss  # on its own scale
+    # On its own scale; counts are simulated as numbers with as much noise.
+    loss: AnyLoss = Huber(1.0) if isinstance(task.loss, Huber | Poisson) else task.loss
     if isinstance(loss, Softmax):
         loss = replace(loss, n_classes=min(loss.n_classes, MOST_CLASSES))
     most = MOST_GRADIENTS if method.about.longest_step < math.inf else 2 * MOST_ROUNDS
