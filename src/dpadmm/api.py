@@ -74,7 +74,8 @@ def fit(
     schema : Schema, path or dict
         A `Schema`, the path of its file, or what is publicly known about columns and target by name: a pair (low, high)
         for a number, a list of categories, for the target (yes, no) or all classes, or (low, high) with
-        `TrainingOptions(loss="huber")`, or (0, ceiling) with `loss="poisson"`. Bounds and categories are never read off the data.
+        `TrainingOptions(loss="huber")`, or (0, ceiling) with `loss="poisson"`. Bounds and categories are never read off
+        the data.
     split_by : str, optional
         The column that says which silo a row of the one table belongs to; its values become public names.
     person : str, optional

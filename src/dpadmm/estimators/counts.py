@@ -89,9 +89,9 @@ class PrivatePoissonRegressor(RegressorMixin, PrivateLinearModel):  # type: igno
 
         Parameters
         ----------
-        X, groups, persons: as for the other estimators. y: (n,), whole numbers.
-        exposure: (n,), above 0, the time or population over which each count was taken; private, like X. The exponential
-            of what others call an offset. With a schema, `TrainingOptions(exposure=...)` names a column instead.
+        X, groups, persons: as for the other estimators. y: (n,), moved within 0 and the ceiling.
+        exposure: (n,), above 0, the time or population over which each count was taken; private, like X. Where there is
+            an offset, its exponential. With a schema, `TrainingOptions(exposure=...)` names a column instead.
         sample_weight: (n,), above 0 and public: it must not depend on anything that is to be hidden. Records count by
             it, and the noise is that of the heaviest.
         """
@@ -102,17 +102,19 @@ class PrivatePoissonRegressor(RegressorMixin, PrivateLinearModel):  # type: igno
 
     def _dataset(self, settings: ResolvedSettings, X: Any, y: Any, owners: RowOwners) -> tuple[Dataset, NDArray[Any]]:
         schema, training = settings.settings.schema, settings.training
+        X = X if isinstance(X, _CountedRows) else _CountedRows(X, None, None)
         if training.exposure is not None and (schema is None or X.exposure is not None):
             raise InputError("exposure is a column of the schema in training=, or an argument of fit. Leave one out.")
         dataset, none = super()._dataset(settings, X.X, y, owners)
-        number = X.X.shape[0] if hasattr(X.X, "shape") else len(X.X)
-        rows = np.concatenate(owners.layout(number).rows)
-        ends = np.cumsum([part.number for part in dataset.rows])[:-1]
-        weights = None if X.weights is None else positive_numbers("sample_weight", X.weights, number)[rows]
+        number, weights, base = len(np.asarray(y)), None, None
+        rows = owners.layout(number).rows
+        if X.weights is not None:
+            weights = positive_numbers("sample_weight", X.weights, number)[np.concatenate(rows)]
         if training.exposure is not None:
             return of_table(dataset, training, weights), none
-        exposure = None if X.exposure is None else positive_numbers("exposure", X.exposure, number)[rows]
-        base = None if exposure is None else np.split(np.log(exposure), ends)
+        if X.exposure is not None:
+            exposure = positive_numbers("exposure", X.exposure, number)
+            base = [np.log(exposure[part]) for part in rows]
         return CountDataset.of(dataset, base, weights), none
 
     def _array_dataset(self, X: Any, y: Any, owners: RowOwners) -> tuple[Dataset, NDArray[Any]]:
@@ -127,7 +129,8 @@ class PrivatePoissonRegressor(RegressorMixin, PrivateLinearModel):  # type: igno
 
     def predict(self, X: Any, exposure: Any = None) -> Floats:
         """Return the expected counts, over an exposure of 1 where none is given; NaN for a blanked row of a table."""
-        rates = predict_from_scores(self.released_, self._scores(X))
+        scores = self._scores(X)
+        rates = predict_from_scores(self.released_, scores)
         return rates if exposure is None else rates * positive_numbers("exposure", exposure, len(rates))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, exposure: Any = None) -> float:

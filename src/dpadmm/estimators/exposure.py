@@ -1,4 +1,4 @@
-"""Counts as data: exposures, over which each was counted, public weights of records, and whole numbers."""
+"""Counts as data: exposures, over which each was counted, and public weights of records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from dpadmm.checks import option_name, safe_repr
+from dpadmm.checks import option_name
 from dpadmm.core.dataset import Dataset
-from dpadmm.data.columns import Numeric, RealLabel
+from dpadmm.data.columns import Numeric
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import Schema
 from dpadmm.data.tables import ScreenedCells
@@ -18,7 +18,6 @@ from dpadmm.problems.silos import Silos
 from dpadmm.problems.streams import SiloStream
 from dpadmm.settings import TrainingOptions
 
-_ROUNDED = 1e-6  # of a count: what encoding costs
 _WEIGHTED = (
     "every record counts by a weight that the user stated; the weights are assumed to be public, and the noise is that "
     "of the heaviest record"
@@ -27,7 +26,7 @@ _WEIGHTED = (
 
 @dataclass(frozen=True, eq=False)
 class CountDataset(Dataset):
-    """Rows with whole numbers as labels.
+    """Rows with counts as labels.
 
     base_scores: logarithms of the rows' exposures, of every silo; None where all are 1. row_weights: (rows,) public,
     the heaviest 1; None where all count the same.
@@ -38,17 +37,7 @@ class CountDataset(Dataset):
 
     @classmethod
     def of(cls, dataset: Dataset, base_scores: Sequence[Floats] | None = None, weights: Floats | None = None) -> Self:
-        """Refuse labels that are not whole numbers. weights: above 0, of all rows in the order of the silos."""
-        label = dataset.schema.label
-        assert isinstance(label, RealLabel)
-        for part in dataset.rows:
-            if part.labels is not None:
-                counts = label.decode(part.labels[~getattr(part, "blank", np.zeros(part.number, dtype=bool))])
-                if (np.abs(counts - np.rint(counts)) > _ROUNDED).any():
-                    raise InputError(
-                        f"The counts of {label.name!r} must be whole numbers. For rates, give the counts and their "
-                        "exposure."
-                    )
+        """Return the same rows with these. weights: above 0, of all rows in the order of the silos."""
         own = {each.name: getattr(dataset, each.name) for each in fields(Dataset)}
         if weights is not None:
             own["assumed"] = (*dataset.assumed, _WEIGHTED)
@@ -93,8 +82,8 @@ def of_table(dataset: Dataset, training: TrainingOptions, weights: Floats | None
                 f"{option_name('stream', False)}."
             )
         base.append(np.log(part.cells[place].values))  # within the column's bounds, so above 0
-        columns, cells = (tuple(all_of[:place]) + tuple(all_of[place + 1 :]) for all_of in (part.columns, part.cells))
-        rows.append(replace(part, columns=columns, cells=cells))
+        cells = [*part.cells[:place], *part.cells[place + 1 :]]
+        rows.append(replace(part, columns=schema.columns, cells=cells))
     names = tuple(each for number, each in enumerate(dataset.columns) if number != place)
     return CountDataset.of(replace(dataset, schema=schema, rows=rows, columns=names), base, weights)
 
@@ -106,5 +95,5 @@ def positive_numbers(name: str, given: Any, number: int) -> Floats:
     except (TypeError, ValueError):
         raise_alone(InputError(f"{name} must be numbers, got something else."))
     if found.shape != (number,) or not np.isfinite(found).all() or not (found > 0).all():
-        raise InputError(f"{name} must be one finite number above 0 for each row of X, got {safe_repr(found.shape)}.")
+        raise InputError(f"{name} must be one finite number above zero for each of the {number} rows.")
     return found

@@ -210,6 +210,7 @@ class TableFit:
         schema = public_schema(given.schema, given.target, is_real=given.training.loss in REAL_LOSSES)
         schema = schema.with_intercept(given.training.fit_intercept)
         without_exposure(schema, given.training)  # refuses what is none
+        settings.loss(len(schema.label.classes), schema.label)  # refuses one that does not fit
         check_split(given.split_by, schema)
         check_person(given.person, given.privacy.keep, settings.protection, schema, given.split_by)
         for place in (out.model, out.report):  # where it could not be written is known before anything is spent

@@ -450,11 +450,10 @@ class Constants:
 def constants_of(loss: "AnyLoss", row_norm: float, mu: float) -> Constants:
     """Return the constants of `mean loss + (mu/2)||w||^2` for all rows of at most this norm (C13, C20)."""
     curvature, gradient = loss.curvature_bound * row_norm**2, loss.slope_bound * row_norm
-    is_of_one_number = not isinstance(loss, Softmax | Poisson)
     return Constants(
         record_gradient=gradient,
         record_curvature=curvature,
-        gradient_range=certified_form(loss).width * row_norm if is_of_one_number else gradient,
+        gradient_range=gradient if isinstance(loss, Softmax | Poisson) else certified_form(loss).width * row_norm,
         smoothness=curvature + mu,
         strong_convexity=mu,
         assumption=f"every record's features have Euclidean norm at most {row_norm:g}; {loss.target.value}",
@@ -663,8 +662,11 @@ def check_not_subclass(loss: Softmax | Poisson) -> None:
         )
 
 
-AnyLoss: TypeAlias = Loss | Softmax | Poisson
-"""A loss of one score of a record, of one for every class, or of a score and a count."""
+ScoreLoss: TypeAlias = Loss | Softmax
+"""A loss of one margin or residual of a record, or of one score for every class."""
+
+AnyLoss: TypeAlias = ScoreLoss | Poisson
+"""Beside them the loss of a score and a count."""
 
 
 ReleasedLoss: TypeAlias = Logistic | Softmax | SmoothedHinge | Huber | Quantile | EpsilonInsensitive | Poisson

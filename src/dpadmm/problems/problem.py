@@ -66,7 +66,9 @@ class MeanLosses:
         """Check the number; read off what is public about the silos."""
         silos, is_softmax = self.silos, isinstance(self.loss, Softmax)
         if getattr(silos, "base_scores", None) is not None and not isinstance(self.loss, Poisson):
-            raise InputError(f"Base scores are for counts, not for the loss {type(self.loss).__name__}. Leave them out.")
+            raise InputError(
+                f"Base scores are for counts, not for the loss {type(self.loss).__name__}. Leave them out."
+            )
         vars(self).update(
             mu=checks.non_negative("mu", self.mu),
             n_agents=silos.n_agents,
@@ -151,8 +153,10 @@ class EmpiricalRisk(MeanLosses):
             raise InputError(f"silos must be Silos, got {type(self.silos).__name__}; see Silos.from_parts.")
         if isinstance(self.loss, type):
             raise InputError(f"loss must be a loss, got the class; write {self.loss.__name__}().")
-        if isinstance(self.loss, Poisson):
-            raise InputError("Counts have functions of their own: CountRisk(silos, Poisson(...)).")
+        if not hasattr(self.loss, "form"):
+            raise InputError(
+                f"Records with a {type(self.loss).__name__} loss have functions of their own; use risk_of."
+            )
         if self.loss.target is LabelKind.SIGNS:
             found = np.unique(self.silos.labels)
             if not np.isin(found, (-1.0, 1.0)).all():
