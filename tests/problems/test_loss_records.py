@@ -16,6 +16,7 @@ from dpadmm.problems.losses import (
     Huber,
     LabelKind,
     Logistic,
+    Poisson,
     Quantile,
     ReleasedLoss,
     SmoothedHinge,
@@ -32,10 +33,11 @@ LOSSES = st.one_of(
     POSITIVE.map(Huber),
     st.builds(Quantile, st.floats(0, 1, exclude_min=True, exclude_max=True), POSITIVE),
     st.builds(EpsilonInsensitive, POSITIVE, POSITIVE),
+    st.integers(1, 10**6).map(Poisson),
 )
 EXAMPLES = (
     *(Logistic(), Logistic(0.7), Softmax(3), Softmax(3, 0.5), SmoothedHinge(0.25), Huber(0.3)),
-    *(Quantile(0.9), EpsilonInsensitive(0.2, 0.05)),
+    *(Quantile(0.9), EpsilonInsensitive(0.2, 0.05), Poisson(4)),
 )
 
 
