@@ -291,7 +291,8 @@ class Quadratics(CostAgents):
     def covers(self, protect: Protect) -> str:
         """Linear terms where P lies in its bounds; gradients where it is projected into them."""
         if isinstance(protect, Linear) and not self.is_inside:
-            return f"a P lies outside its curvature {self.curvature}; with Linear it is public and must be inside"
+            low, high = self.curvature
+            return f"a P lies outside its curvature [{low:g}, {high:g}]; with Linear it is public and must be inside"
         is_possible = isinstance(protect, Linear | Gap)
         return "" if is_possible else "of a quadratic, Linear(d), Gap(d) or Whole(region) can be protected"
 

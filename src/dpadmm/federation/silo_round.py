@@ -102,7 +102,9 @@ def make_step(terms: Terms, agents: Agents, secret: int, k: int, start: RoundSta
 
     Methods in which silos skip rounds have nothing to finish (`update` returns the state).
     """
-    algorithm = terms.algorithm.with_secret(secret) if terms.is_secure else terms.algorithm
+    algorithm = terms.algorithm
+    if terms.is_secure:
+        algorithm = algorithm.with_secret(secret)
     with one_blas_thread():
         state, first = algorithm.start(agents, 1)
         here = first if start.inbox is None else start.inbox

@@ -38,7 +38,7 @@ from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target, compose
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.releases import NoisyRelease, Release, SummedGaussianRelease
-from dpadmm.problems.losses import LabelKind, Logistic, ReleasedLoss, Softmax
+from dpadmm.problems.losses import LabelKind, Logistic, Poisson, ReleasedLoss, Softmax
 from dpadmm.problems.problem import Problem, PublicFunctions, Weighting
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.queries.column_profile import ColumnProfile
@@ -411,6 +411,8 @@ class Terms:
             )
         if isinstance(self.loss, Softmax) and not method.about.takes_softmax:
             raise InputError(f"{self.method} is not certified for softmax models of several classes (C13).")
+        if isinstance(self.loss, Poisson):
+            raise InputError("A federation does not fit counts. Fit them in one place, with PrivatePoissonRegressor.")
         if self.class_weights and Family.SAMPLED in method.about.noise:
             raise InputError(
                 f"{self.method} draws batches in which all records count the same. Leave class_weights out."
