@@ -265,13 +265,13 @@ def _show(progress: "Progress") -> None:
 def _show_outcome(outcome: "FederationOutcome") -> None:
 
     observer = outcome.terms.plan.account().protection.observer
-    kind = "private release" if outcome.is_private_release else "REHEARSAL, not a private release"
+    kind = "private release" if outcome.terms.is_secure else "REHEARSAL, not a private release"
     typer.echo(f"\nDone after {outcome.rounds} rounds ({kind}).")
     nominal = "" if outcome.terms.has_public_sizes else "nominally "
-    for silo in outcome.silos:
+    for silo, cost in zip(outcome.terms.participants, outcome.costs, strict=True):
         typer.echo(
-            f"  {silo.name}: {nominal}{silo.records} records, {silo.releases} releases, epsilon {silo.epsilon:.6g} at "
-            f"delta {silo.delta:.3g} ({silo.certificate}, {silo.strength}, against {observer})"
+            f"  {silo.name}: {nominal}{silo.records} records, {cost.releases} releases, epsilon {cost.epsilon:.6g} at "
+            f"delta {cost.delta:.3g} ({cost.certificate}, {cost.strength}, against {observer})"
         )
     if outcome.seconds_per_round:
         typer.echo(f"  {sum(outcome.seconds_per_round) / len(outcome.seconds_per_round):.2f} seconds per round")

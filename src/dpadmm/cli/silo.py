@@ -359,7 +359,6 @@ def status(
     directory: admin.SiloDirectory,
     json: options.Json = False,
     watch: admin.Watch = False,
-    check_data: Annotated[bool, typer.Option("--check-data", help="Compare the table with the ledger.")] = False,
 ) -> None:
     """Show the state of this silo: serving, connected, what is spent and left, every run, the latest refusals.
 
@@ -368,9 +367,7 @@ def status(
     from dpadmm.cli.status_tables import show_status
     from dpadmm.federation.admin.status import silo_status
 
-    show_status(
-        "silo status", lambda: silo_status(directory, is_data_checked=check_data), is_json=json, is_watched=watch
-    )
+    show_status("silo status", lambda: silo_status(directory), is_json=json, is_watched=watch)
 
 
 @app.command()

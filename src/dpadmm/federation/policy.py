@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpadmm import checks
-from dpadmm.codec import decode, encode
 from dpadmm.errors import InputError
 from dpadmm.federation import sqlite_file
-from dpadmm.federation.errors import Refusal, printable
+from dpadmm.federation.errors import Refusal
 from dpadmm.federation.terms import NoiseOrigin, Participant, Terms, check_hex, check_text
-from dpadmm.files import parse_toml, read_text
 from dpadmm.methods.registry import METHODS
 from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.protection import Protection, View
@@ -92,15 +90,12 @@ class Policy:
 
     def save(self, path: Path) -> None:
         """Write the policy as TOML, for people to read and edit."""
-        sqlite_file.save_toml(path, encode(self))
+        sqlite_file.save_toml(path, self)
 
     @classmethod
     def load(cls, path: Path) -> "Policy":
         """Read a policy; anything odd is refused by name."""
-        try:
-            return decode(cls, parse_toml(read_text(path)), "it")
-        except InputError as problem:
-            raise InputError(f"The policy {path} cannot be used: {str(problem).rstrip('.')}.") from problem
+        return sqlite_file.load_toml(path, cls, "a usable policy")
 
     def check_terms(self, terms: Terms) -> None:
         """Refuse terms that the rules do not allow, before anything is computed from them."""
@@ -178,16 +173,12 @@ class SiloEntry:
 
     def save(self, path: Path) -> None:
         """Write the entry."""
-        sqlite_file.save_toml(path, encode(self))
+        sqlite_file.save_toml(path, self)
 
     @classmethod
     def load(cls, path: Path) -> "SiloEntry":
         """Read an entry; anything odd is refused by the file's name."""
-        try:
-            return decode(cls, parse_toml(read_text(path)), "it")
-        except InputError as problem:
-            reason = printable(f"{path} is not a silo's entry: {str(problem).rstrip('.')}")
-            raise InputError(f"{reason}. `dpadmm silo init` writes one.") from problem
+        return sqlite_file.load_toml(path, cls, "a silo's entry, as `dpadmm silo init` writes one")
 
     def participant(self, records: int) -> Participant:
         """Return the silo as terms name it, with so many records."""

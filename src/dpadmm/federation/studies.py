@@ -23,7 +23,7 @@ from dpadmm.federation.messages import Join, Register
 from dpadmm.federation.names import check_distinct, check_name
 from dpadmm.federation.policy import SiloEntry
 from dpadmm.federation.terms import Terms, check_hex, check_text, stored_terms
-from dpadmm.files import parse_json, parse_toml, read_text, write_atomic
+from dpadmm.files import parse_json
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
 
@@ -89,19 +89,16 @@ class Invitation:
     def save(self, path: Path) -> None:
         """Write it as TOML, readable by its owner alone."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomic(path, sqlite_file.toml(encode(self)).encode(), 0o600)
+        sqlite_file.save_toml(path, self, 0o600)
 
     @classmethod
     def load(cls, path: Path) -> "Invitation":
         """Read an invitation; anything odd is refused by the file's name."""
-        try:
-            found: Invitation = decode(cls, parse_toml(read_text(path)), "it")
-            _ = found.key.public
-        except ValueError as problem:
-            reason = f"{path} is not an invitation: {problem}"
-            raise InputError(
-                f"{reason.rstrip('.')}. `dpadmm coordinator invite` writes one for each silo."
-            ) from problem
+        found = sqlite_file.load_toml(
+            path, cls, "an invitation, as `dpadmm coordinator invite` writes one for each silo"
+        )
+        if not found.secret:
+            raise InputError(f"{path} is not an invitation of a silo: it has no secret.")
         return found
 
     def check_facts(self, entry: SiloEntry) -> None:

@@ -1,7 +1,5 @@
 """The model that a federation ends with: released like any other, with what it cost each silo."""
 
-from dataclasses import asdict
-
 import numpy as np
 
 from dpadmm import __version__
@@ -15,18 +13,18 @@ from dpadmm.core.model import (
     ProfileCost,
     ReleasedModel,
     RoundFacts,
-    SiloCost,
     SiloFacts,
 )
 from dpadmm.data.columns import describe_class_weights
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.federation.inbox import encoding_of, released_profile
-from dpadmm.federation.outcome import FederationOutcome, SiloOutcome
+from dpadmm.federation.outcome import FederationOutcome
 from dpadmm.federation.terms import Terms
 from dpadmm.methods.base import Topology
 from dpadmm.models.build import now
 from dpadmm.noise.plan import NoisePlan
+from dpadmm.privacy.accounting import account_for
 from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.releases import Origin
 from dpadmm.queries.column_profile import PROFILE
@@ -54,7 +52,10 @@ def federation_model(
         schema=schema,
         encoding=encoding_of(terms, schema, outcome.counts),
         profile=released_profile(terms, schema, outcome.counts),
-        silos=tuple(_silo(silo) for silo in outcome.silos),
+        silos=tuple(
+            SiloFacts(name=each.name, records=each.records, cost=cost)
+            for each, cost in zip(terms.participants, outcome.costs, strict=True)
+        ),
         guarantee=_guarantee(outcome, schema),
         choice=_choice(outcome),
         history=_history(outcome),
@@ -71,13 +72,8 @@ def check_schema(terms: Terms, schema: Schema) -> None:
         )
 
 
-def _silo(silo: SiloOutcome) -> SiloFacts:
-    cost = asdict(silo)
-    return SiloFacts(name=cost.pop("name"), records=cost.pop("records"), cost=SiloCost(**cost))
-
-
 def _guarantee(outcome: FederationOutcome, schema: Schema) -> Guarantee:
-    terms, worst = outcome.terms, max(outcome.silos, key=lambda silo: silo.epsilon)
+    terms, worst = outcome.terms, max(outcome.costs, key=lambda cost: cost.epsilon)
     plan = terms.plan
     planned = plan.account()
     weighted = (describe_class_weights(schema.label.classes, terms.class_weights),) if terms.class_weights else ()
@@ -87,9 +83,9 @@ def _guarantee(outcome: FederationOutcome, schema: Schema) -> Guarantee:
         protection=planned.protection,
         strength=Strength(worst.strength),
         theorems=(worst.certificate,),
-        assumptions=(*outcome.assumptions, *weighted),
+        assumptions=(*account_for(plan).assumptions, *weighted),
         noise=NoiseSummary.of(plan),
-        origin=Origin.SECURE if outcome.is_private_release else Origin.SIMULATED,
+        origin=Origin.SECURE if terms.is_secure else Origin.SIMULATED,
         profile=_profile_cost(outcome, worst.epsilon),
         collusion=CollusionEpsilon.of(planned, terms.delta),
     )
@@ -101,7 +97,7 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
     return MethodChoice(
         method=terms.method,
         rounds=outcome.rounds,
-        topology=Topology.GRAPH if outcome.is_graph else Topology.STAR,
+        topology=Topology.GRAPH if terms.is_graph else Topology.STAR,
         edges=terms.edges,
         settings=(
             *((name, f"{value:.6g}") for name, value in terms.settings),

@@ -278,16 +278,16 @@ def test_a_secure_run_says_who_sees_what(setups, tmp_path, is_counted):
     coordinator = world.coordinator()
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
-    for silo in outcome.silos:
+    model = federation_model(outcome, setups.SCHEMA)
+    for name, silo in zip(world.silos, outcome.costs, strict=True):
         assert silo.view == "aggregate"
         assert "C12" in silo.certificate
         assert silo.epsilon == pytest.approx(1.0, rel=1e-6)
-        assert world.statement(silo.name).spent_epsilon == pytest.approx(1.0, rel=1e-6)
-    assert any("at most 1 of the 3 silos look" in args for args in outcome.assumptions)
-    assert not any("trusted" in args for args in outcome.assumptions)
+        assert world.statement(name).spent_epsilon == pytest.approx(1.0, rel=1e-6)
+    assert any("at most 1 of the 3 silos look" in args for args in model.guarantee.assumptions)
+    assert not any("trusted" in args for args in model.guarantee.assumptions)
     release = coordinator.terms.releases(0, 1)[0]
-    assert outcome.silos[0].noise_level == release.noise_std
-    model = federation_model(outcome, setups.SCHEMA)
+    assert outcome.costs[0].noise_level == release.noise_std
     assert ReleasedModel.load(model.save(tmp_path / "model.json")) == model
     assert model.guarantee.protection.view.value == "aggregate"
     assert ("messages", "masked, with up to 1 colluding silo") in model.choice.settings

@@ -143,9 +143,9 @@ def test_planned_terms_give_the_plans_epsilon_and_the_model_of_the_local_engine(
     np.testing.assert_allclose(outcome.tail_average, here.model, rtol=0, atol=1e-12 if terms.delta else 1e-9)
     said = made.spec.account().curve.epsilon(terms.delta)
     assert said == pytest.approx(1.0, rel=1e-6)
-    assert max(silo.epsilon for silo in outcome.silos) == pytest.approx(said, rel=1e-9)
+    assert max(silo.epsilon for silo in outcome.costs) == pytest.approx(said, rel=1e-9)
     if terms.delta:  # a ledger's delta is that of the terms
-        assert world.statement("s0").spent_epsilon == pytest.approx(outcome.silos[0].epsilon, rel=1e-9)
+        assert world.statement("s0").spent_epsilon == pytest.approx(outcome.costs[0].epsilon, rel=1e-9)
 
 
 COUNTED = {
@@ -203,12 +203,12 @@ def test_planned_terms_encode_as_the_plan_does(setups, tmp_path, method, facts):
         assert model.profile.form == form.digest
     said = made.spec.account().curve.epsilon(terms.delta)
     assert said == pytest.approx(20.0, rel=1e-6)
-    assert max(silo.epsilon for silo in outcome.silos) == pytest.approx(said, rel=1e-8)
-    for agent, silo in enumerate(outcome.silos):
+    assert max(silo.epsilon for silo in outcome.costs) == pytest.approx(said, rel=1e-8)
+    for agent, silo in enumerate(outcome.costs):
         mine = terms.all_releases(agent)
         assert silo.releases == len(mine) == world.statement(silo.name).releases
         assert sum(release.round == 0 for release in mine) == has_profile
-    assert world.statement("s0").spent_epsilon == pytest.approx(outcome.silos[0].epsilon, rel=1e-9)
+    assert world.statement("s0").spent_epsilon == pytest.approx(outcome.costs[0].epsilon, rel=1e-9)
 
 
 def test_a_plan_that_counts_on_an_earlier_profile_is_refused():

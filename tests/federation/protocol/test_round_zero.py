@@ -378,7 +378,7 @@ def test_the_model_carries_what_round_zero_has_shown(setups, tmp_path):
     assert "C11" in model.silos[0].cost.certificate
     assert model.silos[0].cost.releases == 5
     assert model.choice.rounds == 4
-    assert outcome.silos[0].noise_level == coordinator.terms.releases(0, 1)[0].noise
+    assert outcome.costs[0].noise_level == coordinator.terms.releases(0, 1)[0].noise
     alone = max(coordinator.terms.spent_epsilon(agent, 0) for agent in range(3))
     assert model.guarantee.profile.epsilon == pytest.approx(alone, rel=1e-9)
     assert model.profile.run == world.terms.paid_run

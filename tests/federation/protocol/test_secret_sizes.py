@@ -85,11 +85,11 @@ def test_what_is_shown_does_not_depend_on_the_sizes(setups, tmp_path):
         ]
         others = ("coefficients", "profile", "created")  # numbers of their own: a minute can be 59
         public = {name: value for name, value in encode(model).items() if name not in others}
-        for text in (model.statement, json.dumps(public), str(statements), str(outcome.silos), outcome.assumptions):
+        for text in (model.statement, json.dumps(public), str(statements), str(outcome.costs)):
             assert not any(re.search(rf"(?<![\w.]){n}(?![\w.])", str(text)) for n in (*sizes[:2], sum(sizes)) if n)
         assert model.guarantee.protection.relation.value == "add-or-remove"
         assert "nominally 135" in model.statement
-        reported.append((model.statement, statements, outcome.silos, str(logs).replace(world.terms.digest[:16], "")))
+        reported.append((model.statement, statements, outcome.costs, str(logs).replace(world.terms.digest[:16], "")))
     assert reported[0] == reported[1]
 
 

@@ -44,7 +44,7 @@ def test_same_model_as_in_process(setups, tmp_path, method, settings, delta):
     run = LocalEngine(progress=False).run(terms.algorithm, world.problem(), Stopping(rounds=4), terms.network, noise)
     np.testing.assert_allclose(outcome.estimate, run.estimate[:, 0], rtol=0, atol=1e-12)
     np.testing.assert_allclose(outcome.tail_average, run.tail_average[:, 0], rtol=0, atol=1e-12)
-    for agent, (name, said) in enumerate(zip(world.silos, outcome.silos, strict=True)):
+    for agent, (name, said) in enumerate(zip(world.silos, outcome.costs, strict=True)):
         assert said.releases == len(terms.all_releases(agent)) == world.statement(name).releases
         assert said.epsilon <= world.terms.epsilon
         if delta > 0:  # the ledger's delta is that of the terms
@@ -67,7 +67,7 @@ def test_secure_noise_is_fresh_and_recorded(setups, tmp_path, method):
         coordinator = world.coordinator()
         world.drive(coordinator)
         outcome = outcome_of(coordinator)
-        assert outcome.is_private_release
+        assert outcome.terms.is_secure
         assert world.statement("s0").releases == 2
         assert (world.place / "s0" / "silo.db").exists()
         estimates.append(outcome.estimate)

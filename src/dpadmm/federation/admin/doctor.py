@@ -32,7 +32,6 @@ from dpadmm.federation.admin.status import (
     RunStatus,
     SiloView,
     coordinator_runs,
-    first_sentence,
     open_view,
 )
 from dpadmm.federation.coordinator_store import CoordinatorFiles
@@ -451,7 +450,7 @@ def _table(view: SiloView, runs: Sequence[RunStatus]) -> Iterator[Finding]:
         confirmed = view.store.ledger.confirm([table])
     except LedgerError as refusal:
         advice = "restore the table, or continue with a changed one: `dpadmm silo new-data`"
-        text = f"{view.policy.data}: {first_sentence(str(refusal))}"
+        text = f"{view.policy.data}: {str(refusal).partition('. ')[0]}"
         yield Finding("table", Level.PROBLEM, text, advice)
         return
     text = f"{view.policy.data} can be read, and is the one known to the ledger"
