@@ -47,7 +47,6 @@ MASKED |= {"protection": Protection(view=View.AGGREGATE)}
 
 def in_process(terms, silos: Silos):
     """Return the run of the in-process engine with the same terms, data and test noise."""
-    terms = terms
     problem = Problem.of(EmpiricalRisk(silos, Logistic(), terms.mu))
     noise = PlannedNoise(terms.plan, SimulatedSampler(seed=terms.seed))
     return LocalEngine(progress=False).run(
@@ -74,8 +73,8 @@ def check_end(setups, rehearsal: Rehearsal, outcome: FederationOutcome, schema) 
     np.testing.assert_allclose(outcome.estimate, run.estimate[:, 0], rtol=0, atol=1e-12)
     np.testing.assert_allclose(outcome.tail_average, run.tail_average[:, 0], rtol=0, atol=1e-12)
     assert outcome.rounds == rehearsal.terms.rounds
-    assert not outcome.is_private_release
-    for said, files in zip(outcome.silos, rehearsal.silos.values(), strict=True):
+    assert not outcome.terms.is_secure
+    for said, files in zip(outcome.costs, rehearsal.silos.values(), strict=True):
         with open_for_reading(files.ledger(NoiseOrigin.TEST)) as ledger:
             paid = {run.run: run for run in ledger.runs()}[outcome.terms.paid_run]
         assert paid.releases == outcome.rounds + (outcome.counts is not None)
@@ -142,8 +141,8 @@ def test_heart_disease_with_its_four_hospitals(setups, tmp_path, threads, change
     with threads.staffed(rehearsal):
         outcome = request_run(rehearsal.coordinator, rehearsal.terms)
     check_end(setups, rehearsal, outcome, heart.SCHEMA)
-    assert [silo.records for silo in outcome.silos] == [303, 261, 46, 130]
-    assert {silo.view for silo in outcome.silos} == {"aggregate" if change is MASKED else "eavesdropper"}
+    assert [each.records for each in outcome.terms.participants] == [303, 261, 46, 130]
+    assert {cost.view for cost in outcome.costs} == {"aggregate" if change is MASKED else "eavesdropper"}
 
 
 @pytest.mark.parametrize("change", [{}, MASKED], ids=["plain", "masks"])
