@@ -184,7 +184,7 @@ def test_one_sum_of_linear_terms_beats_rounds_and_is_chosen(rng):
 def test_a_hundred_agents_with_known_preferences_are_shown_not_to_spend(rng):
     p, q = spd(rng, 0.5, 3.0), np.ones((20, D))
     agents = Quadratics(p, q, (0.5, 3.0))
-    with pytest.raises(InputError, match="Do not spend"):
+    with pytest.raises(InputError, match="not spend"):
         dpadmm.minimise(
             agents,
             Consensus(),
@@ -202,7 +202,7 @@ def test_five_generators_are_shown_not_to_spend():
     prices = np.array([[20.0], [20.0], [40.0], [40.0], [40.0]])
     generators = Quadratics(curvature, prices, (0.05, 0.5), box=(0.0, 200.0))
     demand = Sharing(Quadratic(np.eye(1), [-259.0]))
-    with pytest.raises(InputError, match="Do not spend"):
+    with pytest.raises(InputError, match="not spend"):
         dpadmm.minimise(
             generators,
             demand,
@@ -214,11 +214,9 @@ def test_five_generators_are_shown_not_to_spend():
         )
 
 
-def test_curvature_is_projected_where_it_is_protected_and_refused_where_it_is_public(rng):
+def test_curvature_is_projected_where_it_is_protected(rng):
     wild = Quadratics(np.diag([0.1, 1.0, 2.0, 9.0]), rng.standard_normal((N, D)), (0.5, 3.0))
     assert np.linalg.eigvalsh(wild.P[0]) == pytest.approx([0.5, 1.0, 2.0, 3.0])
-    with pytest.raises(InputError, match="outside its curvature"):
-        plan(wild, Consensus(), protect=Linear(1.0), **ASKED)
     assert plan(wild, Consensus(), protect=Gap(1.0), **ASKED).rounds == 6
 
 
@@ -304,46 +302,6 @@ def test_rows_run_the_methods_for_records(rng):
         assert done.kept is None
         assert done.baseline is None
         assert "certified" in done.statement
-    with pytest.raises(InputError, match="Record"):
-        dpadmm.minimise(rows, Consensus(), protect=Gap(1.0), **asked)
-    with pytest.raises(InputError, match="Consensus"):
-        dpadmm.minimise(rows, Sharing(ElasticNet()), protect=Record(), **asked)
-    with pytest.raises(InputError, match=r"dpadmm\.plan"):
-        plan(rows, Consensus(), protect=Record(), **asked)
-    with pytest.raises(InputError, match="person"):
-        dpadmm.minimise(rows, Consensus(), protect=Person(), **asked)
     owned = Rows([(x[part::2], np.sign(x[part::2, 0]), 200 * part + np.arange(200) // 4) for part in (0, 1)], mu=0.01)
     persons = dpadmm.minimise(owned, Consensus(), protect=Person(), trust="sum", method="noisy-gradients", **asked)
     assert persons.account.protection.unit is Unit.PERSON
-
-
-@pytest.mark.parametrize(
-    ("says", "change"),
-    [
-        ("noise goes on a sum", {"trust": "nobody"}),
-        ("lam|relaxation", {"lam": 0.7}),
-        ("rho", {"rho": 1.0}),
-        ("method", {"method": "fast"}),
-        ("guess", {"guess": Quadratics(np.eye(2), np.zeros((3, 2)), (1.0, 1.0))}),
-        ("One sum", {"method": "sums"}),
-        ("Record", {"protect": Record()}),
-        ("invertible", {"coupling": Consensus(metric=np.diag([1.0, 1.0, 1.0, 0.0]))}),
-        ("on a graph", {"coupling": Graph(ring(N)), "protect": Whole(Ball(1.0))}),
-        ("network has", {"coupling": Graph(ring(5))}),
-        ("masks hide nothing", {"coupling": Graph(ring(N)), "trust": "masks"}),
-        ("column rank", {"coupling": General(np.eye(D), np.zeros((D, 2)), np.zeros(D))}),
-        ("coupling must", {"coupling": None}),
-    ],
-)
-def test_refused_before_anything_is_spent(agents, says, change):
-    asked = {"coupling": Consensus(), "protect": Gap(1.0), **ASKED, **change}
-    with pytest.raises(InputError, match=says):
-        plan(agents, **asked)
-
-
-def test_what_is_no_network_and_what_is_no_pair_of_curvatures_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match=r"network must be a network of dpadmm\.networks"):
-        Graph("ring")  # type: ignore[arg-type]
-    for curvature in (1.0, (2.0, 1.0), (-1.0, 1.0)):
-        with pytest.raises(InputError, match="curvature must"):
-            Quadratics(np.eye(1), np.ones((3, 1)), curvature)  # type: ignore[arg-type]

@@ -300,7 +300,8 @@ class Quadratics(CostAgents):
     def covers(self, protect: Protect) -> str:
         """Linear terms where P lies in its bounds; gradients where it is projected into them."""
         if isinstance(protect, Linear) and not self.is_inside:
-            return f"a P lies outside its curvature {self.curvature}; with Linear it is public and must be inside"
+            low, high = self.curvature
+            return f"a P lies outside its curvature [{low:g}, {high:g}]; with Linear it is public and must be inside"
         if isinstance(protect, Gap) and self.box is not None and (self.box[0] == self.box[1]).any():
             return "a box with sides of length 0 does not bound how far P may move; leave out those coordinates"
         is_possible = isinstance(protect, Linear | Gap)
