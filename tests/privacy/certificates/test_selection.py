@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.sums import Shares, score_differences, scores_on_grid
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
@@ -104,11 +103,6 @@ def test_persons_with_several_records_and_silos(protection, n, is_shared, bound)
     found = score_differences(score_bound=0.5, n_records=n, protection=protection, is_noise_shared=is_shared)
     assert found.bound == bound
     assert found.protection.view is (View.PUBLIC if is_shared else View.EAVESDROPPER)
-
-
-def test_users_are_refused():
-    with pytest.raises(InputError, match="C15 is not proved"):
-        score_differences(score_bound=0.5, n_records=9, protection=Protection(unit=Unit.USER))
 
 
 def test_rounding_to_a_grid_is_counted():
