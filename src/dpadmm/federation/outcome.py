@@ -3,9 +3,8 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dpadmm.core.model import SiloCost
 from dpadmm.federation.terms import PROFILE_ROUND, Terms
-from dpadmm.privacy.accounting import account_for
+from dpadmm.privacy.accounting import SiloCost, account_for
 from dpadmm.problems.arrays import Floats
 
 if TYPE_CHECKING:
