@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from tests.builders import with_rounds
 
-from dpadmm.codec import encode
 from dpadmm.data import RealLabel
 from dpadmm.data.columns import ClassLabel
-from dpadmm.errors import InputError
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.terms import NoiseOrigin, read_federation, stored_terms, write_federation
@@ -21,7 +19,7 @@ from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
-from dpadmm.problems.losses import Huber, Logistic, Softmax
+from dpadmm.problems.losses import Logistic, Softmax
 from dpadmm.testing import run_plan
 
 SIZES = (60, 40, 50)
@@ -101,36 +99,6 @@ def test_terms_without_weights_are_what_they_were(setups, tmp_path):
     assert stored_terms(weighted.as_json()) == weighted
     write_federation(tmp_path / "federation.toml", weighted)
     assert read_federation(tmp_path / "federation.toml").digest == weighted.digest
-
-
-@pytest.mark.parametrize(
-    ("weights", "match"),
-    [
-        ((1.0, 1.5), "at most 1, the largest exactly 1"),
-        ((0.5, 0.5), "the largest exactly 1"),
-        ((1.0, 0.0), "above 0"),
-        ((1.0, -1.0), "above 0"),
-        ((1.0, float("nan")), "must be from"),
-        ((1.0,), "one for each of 2 classes, got 1"),
-        ((1.0, 0.5, 0.5), "one for each of 2 classes, got 3"),
-    ],
-)
-def test_a_coordinator_cannot_offer_other_weights(setups, tmp_path, weights, match):
-    """Neither in a file nor in a signed invitation, which spends nothing."""
-    world = setups.make(tmp_path)
-    with pytest.raises(InputError, match=match):
-        replace(world.terms, class_weights=weights)
-    plain = encode(world.terms) | {"class_weights": list(weights)}
-    world.refuses(world.forged(plain), "")
-    world.refuses(world.invite(replace(world.terms, class_weights=(1.0, 0.5))), "approved")
-
-
-def test_weights_that_nothing_is_certified_for(setups, tmp_path):
-    terms = replace(setups.make(tmp_path, approves=False).terms, class_weights=(1.0, 0.5))
-    with pytest.raises(InputError, match="the loss is of a number"):
-        replace(terms, loss=Huber(0.5)).check()
-    with pytest.raises(InputError, match="all records count the same"):
-        replace(terms, method="ps-admm", edges=(), settings=SAMPLED).check()
 
 
 def test_weights_of_other_classes_than_the_schema_has(setups, tmp_path, monkeypatch):

@@ -99,19 +99,6 @@ def test_softmax_over_several_classes(three_classes, tmp_path, method, protectio
 
 
 @pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        ({"dimension": 10}, "multiple of the 3 classes"),
-        ({"method": "dvp", "settings": (("eta", 0.1),), "delta": 0.0}, "not certified for softmax"),
-    ],
-)
-def test_terms_that_softmax_does_not_fit(change, match):
-    terms = terms_of(planned("p-admm", loss=Softmax(3)))
-    with pytest.raises(InputError, match=match):
-        replace(terms, **change).check()
-
-
-@pytest.mark.parametrize(
     ("method", "facts"),
     [
         ("p-admm", {}),
@@ -262,10 +249,3 @@ def test_problems_that_share_rows_are_refused():
     made = planned()
     with pytest.raises(InputError, match="trains one model"):
         terms_of(replace(made, spec=TrainingSpec.of(replace(made.run, n_models=3))))
-
-
-@pytest.mark.parametrize("wrong", [{"tail_power": 1.5}, {"tail_power": -0.1}])
-def test_slopes_and_shapes_that_do_not_exist_are_refused(wrong):
-    terms = terms_of(planned(loss=SmoothedHinge()))
-    with pytest.raises(InputError):
-        replace(terms, **wrong).check()

@@ -9,7 +9,6 @@ import pytest
 
 from dpadmm.codec import encode
 from dpadmm.core.release import PlannedNoise
-from dpadmm.errors import InputError
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.inbox import encoding_of, released_profile
 from dpadmm.federation.outcome import outcome_of
@@ -106,18 +105,6 @@ def test_no_silo_refuses_by_its_size_and_all_refuse_the_other_relation(setups, t
         world.approve(replace(world.terms, run=f"of {records}", participants=people))
     with pytest.raises(Refusal, match="add-or-remove neighbours only"):
         world.first.approve(setups.changed(world.terms, relation=NeighbouringRelation.REPLACE_ONE))
-
-
-def test_a_silo_for_replaced_records_refuses_terms_for_added_ones(setups, tmp_path):
-    world = setups.make(tmp_path, "noisy-gradients", {"step": 0.5}, edges=(), policy={"view": View.PUBLIC})
-    with pytest.raises(Refusal, match="replace-one neighbours only"):
-        world.first.approve(setups.changed(world.terms, relation=NeighbouringRelation.ADD_OR_REMOVE))
-
-
-def test_other_methods_and_relations_are_refused(setups, tmp_path):
-    terms = make(setups, tmp_path, approves=False).terms
-    with pytest.raises(InputError, match="fp-coordinator is not certified for add-or-remove"):
-        replace(terms, method="fp-coordinator", settings=(("gamma", 1.0),)).check()
 
 
 def test_the_certificate_is_half_of_that_for_replaced_records(setups, tmp_path):
