@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpadmm.codec import decode
-from dpadmm.errors import DpadmmError, InputError, ResumeError
+from dpadmm.errors import DpadmmError, ResumeError
 from dpadmm.federation import messages
 from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.keys import body_of, open_envelope
@@ -25,7 +25,6 @@ from dpadmm.federation.messages import (
     Step,
     Vector,
 )
-from dpadmm.federation.policy import MOST_ROUNDS
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.terms import Terms, stored_terms
 from dpadmm.noise.plan import NoisePlan
@@ -189,28 +188,6 @@ def answers(setups, template, tmp_path_factory):
     setups.closed(world)
 
 
-ENDED_IT = {
-    "edges": [[0, INFINITE]],
-    "loss": float("nan"),
-    "weighting": INFINITE,
-    "epsilon": 5e-324,
-    "dimension": 10**18,
-    "row_norm": 1e308,
-    "left": [json.loads(DEEP)],
-}
-
-
-@pytest.mark.parametrize("name", ENDED_IT)
-def test_one_message_does_not_end_a_silo(world, setups, name):
-    plain = json.loads(world.terms.as_json()) | {name: ENDED_IT[name]}
-    world.refuses(world.forged(plain), "")
-    again = setups.reopened(world)
-    assert isinstance(again.reply("s0", world.invite()), messages.Joined)
-    setups.closed(again)
-    with pytest.raises(InputError):
-        decode(Terms, plain).check()
-
-
 # --- what nobody foresaw ----------------------------------------------------------------------------------------------
 
 
@@ -277,19 +254,9 @@ def test_stored_terms_that_cannot_be_used_are_damage(world, change):
 
 
 def test_many_rounds_are_refused_before_anything_is_computed(world, monkeypatch):
-    def computed(*_):
-        raise AssertionError("the noise was computed")
-
-    monkeypatch.setattr(Terms, "spec", property(computed))
-    terms = world.terms
-    for rounds in (MOST_ROUNDS + 1, 10**6):
-        many = decode(Terms, json.loads(terms.as_json()) | {"rounds": rounds})
-        with pytest.raises(Refusal, match=f"allows at most {MOST_ROUNDS} rounds"):
-            world.first.approve(many)
-    text = world.first.files.policy.read_text().replace(f"most_rounds = {MOST_ROUNDS}", "most_rounds = 3")
-    world.first.files.policy.write_text(text)
-    with pytest.raises(Refusal, match="allows at most 3 rounds"):
-        world.first.approve(terms)
+    monkeypatch.setattr(Terms, "spec", property(lambda _: pytest.fail("the noise was computed")))
+    with pytest.raises(Refusal, match="at most"):
+        world.first.approve(replace(world.terms, rounds=10**6))
 
 
 def test_releases_of_all_rounds_are_found_in_one_pass(world):
