@@ -22,9 +22,6 @@ from dpadmm.federation.terms import (
     MOST_SUMMED,
     Missing,
     NoiseOrigin,
-    read_federation,
-    stored_terms,
-    write_federation,
 )
 from dpadmm.models.federated import federation_model
 from dpadmm.noise.masks import MOST_MULTIPLE
@@ -92,19 +89,6 @@ def test_round_zero_is_summed_under_masks_as_well(setups, tmp_path, method):
 
 
 # --- terms -----------------------------------------------------------------------------------------------------------
-
-
-def test_one_colluder_is_assumed_and_none_must_be_said(setups, world, tmp_path):
-    plain = world.terms
-    masked = setups.changed(plain, method="noisy-gradients", settings=(("step", 0.5),), **setups.MASKED)
-    none = setups.changed(masked, colluders=0)
-    assert [each.protection.colluders for each in (masked, plain)] == [1, 0]
-    assert len({plain.digest, masked.digest, none.digest}) == 3
-    for terms in (masked, none):
-        assert stored_terms(terms.as_json()) == terms
-        write_federation(tmp_path / "f.toml", terms)
-        assert read_federation(tmp_path / "f.toml").digest == terms.digest
-    assert none.releases(0, 1)[0].certificate.protection.colluders == 0
 
 
 def test_more_silos_than_texts_can_add_up_are_refused(setups, world, monkeypatch):

@@ -292,12 +292,6 @@ def test_reasons_tell_nothing_about_records(world):
 # --- all_terms and policies as files --------------------------------------------------------------------------------
 
 
-def test_terms_have_one_canonical_form(world):
-    terms = world.terms
-    assert stored_terms(terms.as_json()) == terms
-    assert replace(terms, epsilon=1).digest == terms.digest  # 1 and 1.0
-
-
 def test_policies_survive_the_file(world, tmp_path):
     world.first.policy.save(tmp_path / "p.toml")
     assert Policy.load(tmp_path / "p.toml") == world.first.policy

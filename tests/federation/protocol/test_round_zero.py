@@ -16,7 +16,7 @@ from dpadmm.federation.messages import Answer, Joined, Refused, Vector
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.silo_directory import counted_columns
 from dpadmm.federation.silo_store import SiloStore
-from dpadmm.federation.terms import Missing, NoiseOrigin, stored_terms
+from dpadmm.federation.terms import Missing, NoiseOrigin
 from dpadmm.models.federated import federation_model
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import compose
@@ -76,12 +76,6 @@ def draws_of(monkeypatch):
 
 
 # --- terms -----------------------------------------------------------------------------------------------------------
-
-
-def test_terms_with_and_without_round_zero_have_different_digests(setups, world):
-    plain, counted_terms = world.terms, replace(world.terms, **setups.COUNTED)
-    assert stored_terms(counted_terms.as_json()) == counted_terms
-    assert len({plain.digest, counted_terms.digest, replace(plain, clip_radius=0.6).digest}) == 3
 
 
 @pytest.mark.parametrize(("kind", "share"), [({}, 0.2), (STAR, 0.01), (BARE, 0.5)])

@@ -12,8 +12,9 @@ from dpadmm.codec import decode, encode
 from dpadmm.errors import InputError
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.policy import MOST_ROUNDS
-from dpadmm.federation.terms import MOST_RELEASES, NoiseOrigin, Terms
+from dpadmm.federation.terms import MOST_RELEASES, NoiseOrigin, Terms, read_federation, stored_terms, write_federation
 from dpadmm.privacy.protection import NeighbouringRelation, View
+from dpadmm.problems.losses import Huber
 
 ADDED, INFINITE, NAN = NeighbouringRelation.ADD_OR_REMOVE, float("inf"), float("nan")
 MASKED = {"method": "noisy-gradients", "settings": [["step", 0.5]], "edges": [], "protection": {"view": "aggregate"}}
@@ -145,6 +146,33 @@ def with_records(world, number):
 
 def with_columns(setups, **change):
     return setups.COUNTED | {"profile": replace(setups.COUNTED["profile"], **change)}
+
+
+KEPT = {
+    "as they are": {},
+    "weights": {"class_weights": (1, 0.5)},
+    "other weights": {"class_weights": (0.5, 1.0)},
+    "a radius": {"clip_radius": 0.6},
+    "counts": lambda s: s.COUNTED,
+    "another loss": {"loss": Huber(0.3)},
+    "masks": lambda s: s.MASKED,
+    "masks without colluders": lambda s: s.MASKED | {"colluders": 0},
+    "added records": {"relation": ADDED},
+    "a name in another script": {"run": "\N{GRINNING FACE}"},
+}
+
+
+def test_terms_are_read_as_they_were_written(setups, worlds, tmp_path):
+    """From the federation file and from the files of silos; and other terms have another digest."""
+    digests = set()
+    for change in KEPT.values():
+        terms = setups.changed(worlds["path"].terms, **(change(setups) if callable(change) else change))
+        write_federation(tmp_path / "federation.toml", terms)
+        assert read_federation(tmp_path / "federation.toml") == stored_terms(terms.as_json()) == terms
+        assert read_federation(tmp_path / "federation.toml").digest == stored_terms(terms.as_json()).digest
+        digests.add(terms.digest)
+    assert len(digests) == len(KEPT)
+    assert setups.changed(worlds["path"].terms, **setups.MASKED).protection.colluders == 1  # unless it is said
 
 
 NOT_ALLOWED = {
