@@ -256,8 +256,8 @@ def test_a_quantile_is_fitted_by_noisy_gradients_with_or_without_its_corner_and_
     assert solved == pytest.approx(expected, abs=0.15)
 
 
-@pytest.mark.parametrize("loss", ["quantile", "epsilon-insensitive"])
-def test_losses_by_name_can_be_planned(loss):
+@pytest.mark.parametrize(("loss", "stated"), [("quantile", {}), ("epsilon-insensitive", {"rounds": 60, "step": 0.5})])
+def test_losses_by_name_can_be_planned_and_run(loss, stated):
     parts = [(np.ones((1000, 1)), y) for y in np.split(LEVELS, 3)]
-    done = dpadmm.run("dp-gd", parts, loss=loss, epsilon=5.0, delta=1e-5, seed=0)
+    done = dpadmm.run("dp-gd", parts, loss=loss, epsilon=5.0, delta=1e-5, seed=0, **stated)
     assert done.model[0] == pytest.approx(np.median(LEVELS), abs=0.3)
