@@ -248,19 +248,6 @@ class TestPlaces:
                 share = np.mean(keeps(done.run.inbox[0]))  # as it was broadcast
                 assert share > 0.9 if place is NoisePlace.BEFORE_PROX else share < 0.6
 
-    def test_every_broadcast_carries_the_planned_noise_and_the_first_none(self):
-        problem, method = quadratic_problem(), ConsensusDPADMM(2.0, FunctionsDiffer(1.0))
-        plan = plan_noise(method, problem, 3, PURE)
-        hook = PlannedNoise(plan, SimulatedSampler(seed=0), replicas=4000)
-        came = hook.perturb(BROADCAST, 2, np.array([COORDINATOR]), np.zeros((1, 4, 4000)))
-        rate = plan.of(BROADCAST, 2, np.array([COORDINATOR]))[0].rate
-        assert np.linalg.norm(came[0], axis=0).mean() == pytest.approx(4 / rate, rel=0.05)  # 10 sigma
-        agents = Agents.of(problem, None, 1e-9, 1)
-        np.testing.assert_array_equal(method.start(agents, 2)[1], np.zeros((1, 4, 2)))
-        refused = PlannedNoise(plan, SimulatedSampler(seed=0))
-        with pytest.raises(InputError, match="was planned"):
-            EXACT.run(method, problem, Stopping(rounds=4), noise=refused)
-
 
 class TestRuns:
     def test_both_errors_by_hand(self):

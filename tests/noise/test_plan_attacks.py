@@ -128,10 +128,6 @@ class TestCalibration:
         each = replace(mechanism(MESSAGE, (100,), rounds=(1, 2), count=count), family=Family.SPHERICAL)
         assert compose(calibrate([each], PureTarget(1.0))).epsilon(0.0) == pytest.approx(1.0, rel=1e-6)
 
-    def test_the_certificates_silos_count_even_if_the_caller_forgets_them(self):
-        plan = calibrate([mechanism(MESSAGE, (100, 100, 100), silos=2)], TARGET)
-        assert plan.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
-
     @pytest.mark.parametrize("bound", [1e-300, 1e-170, 1e-161, 1.0, 1e160, 1e300])
     def test_bounds_of_any_size(self, bound):
         stds = calibrate_gaussian(TARGET, [bound, 2 * bound])
