@@ -86,7 +86,7 @@ def test_what_the_ledger_assumes_is_not_asked_again(study):
     kept, free = (study.measure(**COST, record=False, **more).measurement for more in ({"ledger": place}, {}))
     assert kept.uncertainty == pytest.approx(6 * free.uncertainty, rel=1e-4)
     for less in (Privacy(silos_per_person=1), Privacy(records_per_person=2)):
-        with pytest.raises(InputError, match="does not cover"):
+        with pytest.raises(InputError):
             study.measure(**COST, record=False, ledger=place, privacy=less)
 
 
