@@ -89,7 +89,7 @@ def test_no_copy_loses_its_ledger(make, tmp_path, way):
             copied.fit(X, y)
     for file in Path(tmp_path).glob("b*"):
         file.unlink()
-    with pytest.raises(LedgerError, match="does not exist"):
+    with pytest.raises(LedgerError):
         copied.fit(X, y)
     assert pickle.loads(pickle.dumps(copied)).predict(X[:3]).shape == (3,)  # a model travels without its ledger
 

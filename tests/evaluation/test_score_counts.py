@@ -53,7 +53,7 @@ def model():
     made = PrivateLogisticRegression(
         epsilon=5.0, delta=1e-5, schema=SCHEMA, random_state=0, training=TrainingOptions(profile="off")
     )
-    with pytest.warns(UserWarning, match="NOT a private release"):
+    with pytest.warns(UserWarning, match="simulated"):
         return made.fit(rows, rows["sick"])
 
 
