@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpadmm import checks
-from dpadmm.errors import DpadmmError, InputError
+from dpadmm.errors import InputError
 
 NEVER = [math.nan, math.inf, -math.inf, "1", None, True, False, [1.0], 1j, Decimal(1), np.nan, np.bool_(True), 10**400]
 
@@ -110,8 +110,3 @@ class Mute:
 )
 def test_messages_show_settings_and_of_data_the_size_alone(value, found):
     assert checks.safe_repr(value) == found
-
-
-def test_input_errors_are_value_errors_of_this_package():
-    assert issubclass(InputError, ValueError)
-    assert issubclass(InputError, DpadmmError)

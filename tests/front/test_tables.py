@@ -1,10 +1,9 @@
 """`dpadmm.fit` and `dpadmm.plan` are the commands of these names: the same checks, figures, records and files."""
 
-import inspect
 import json
 import re
 import warnings
-from dataclasses import MISSING, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,13 @@ from tests.page_facts import facts_of
 import dpadmm
 from dpadmm import api
 from dpadmm.codec import encode
-from dpadmm.core import train
 from dpadmm.core.model import ReleasedModel
 from dpadmm.errors import BudgetError, LedgerError
 from dpadmm.estimators import tables
 from dpadmm.estimators.notices import AwkwardCellsWarning, SimulatedNoiseWarning
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, View
-from dpadmm.settings import FitSettings, OutputFiles, TrainingOptions, by_name
+from dpadmm.settings import OutputFiles, TrainingOptions
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "'click", DeprecationWarning)
@@ -115,21 +113,6 @@ def test_files_frames_names_a_split_and_public_facts_are_the_same_silos(place: P
             assert facts(found) == facts(first)
 
 
-def test_a_ledger_that_another_fit_makes_meanwhile_records_both(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    planned, asked = train.make_plan, {"schema": "schema.json", "ledger": "new.ledger", **COST}
-
-    def plan(*arguments: Any, **settings_given: Any) -> Any:
-        monkeypatch.setattr(train, "make_plan", planned)  # once
-        dpadmm.fit(["north.csv"], **grouped(budget=7.0, **asked))
-        return planned(*arguments, **settings_given)
-
-    monkeypatch.setattr(train, "make_plan", plan)
-    model = dpadmm.fit(["north.csv"], **grouped(budget=7.0, **asked))
-    with open_for_reading("new.ledger") as opened:
-        assert len(opened.runs()) == 2
-        assert model.run in {each.run for each in opened.runs()}
-
-
 def test_what_is_spent_is_recorded_by_both_in_one_ledger(place: Path) -> None:
     files = ["north.csv", "south.parquet"]
     model = dpadmm.fit(files, **grouped(schema="schema.json", ledger="data.ledger", budget=7.0, **COST))
@@ -161,17 +144,6 @@ def test_every_term_about_people_reaches_what_is_trained_or_planned(monkeypatch:
     dpadmm.plan(sizes=(14,) * 5, dimension=3, **grouped(**settings_given, **COST))
     hidden = Protection(view=View.AGGREGATE, colluders=2, records_per_person=3, silos_per_person=4)
     assert seen == [replace(hidden, relation=NeighbouringRelation.ADD_OR_REMOVE)] * 2
-
-
-@pytest.mark.parametrize("entry_point", [dpadmm.fit, dpadmm.plan])
-def test_parameters_are_those_of_the_table_of_settings(entry_point: Any) -> None:
-    """Same defaults, and at most twenty."""
-    listed = inspect.signature(entry_point).parameters
-    assert len(listed) <= 20
-    for name, field in by_name(FitSettings).items():
-        if name in listed:
-            assert listed[name].default == (inspect.Parameter.empty if field.default is MISSING else field.default)
-    assert entry_point is dpadmm.plan or {*by_name(FitSettings)} == {*listed} - {"data"}
 
 
 def test_an_estimator_makes_its_ledger_and_is_saved_reported_and_loaded(place: Path) -> None:
