@@ -5,6 +5,7 @@ from math import inf, nan
 from pathlib import Path
 
 import numpy as np
+from tests.cli.test_refusals import check_refusals as check_command_refusals
 from tests.refusals import check_refusals
 
 from dpadmm import checks
@@ -114,3 +115,10 @@ planned = partial(
 
 def test_refused(snapshot):
     check_refusals(snapshot, "research", globals())
+
+
+def test_commands_refuse(cli, snapshot, tmp_path, monkeypatch):
+    """Every row of tests/snapshots/terminal/refusals-research.txt."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken.txt").touch()
+    check_command_refusals(cli, snapshot, "refusals-research.txt")
