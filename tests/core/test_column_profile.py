@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.builders import Bare
 
-from dpadmm.core.release import noisy_values, open_release
+from dpadmm.core.release import PlannedNoise, noisy_values, open_release
 from dpadmm.core.spec import ReleaseFacts
 from dpadmm.errors import InputError
 from dpadmm.noise.mechanisms import COORDINATOR
@@ -13,7 +14,7 @@ from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
-from dpadmm.queries.column_profile import PROFILE, ColumnProfile
+from dpadmm.queries.column_profile import ColumnProfile
 
 TARGET = Target(1.0, 1e-5)
 M = m_of(1.0, 1e-5)
@@ -78,14 +79,11 @@ class TestPooling:
 
     def test_shares_of_users_are_rounded_one_by_one(self):
         """So that their sum does not depend on the order in which they are added."""
-        where = setting((1,) * 500, Protection(unit=Unit.USER))
-        plan, noise = planned(where, is_pooled=True, is_secure=True), Heard()
-        noisy_values(COUNTED, plan, self.COUNTS[:, :, None], noise)
-        kind, k, agents, values = noise.heard
-        assert (kind, k, agents, values.shape) == (PROFILE, 0, [COORDINATOR], (1, SIZE, 1))
+        plan = planned(setting((1,) * 500, Protection(unit=Unit.USER)), is_pooled=True, is_secure=True)
         grid = next(iter(plan)).certificate.grid
+        noisy = noisy_values(COUNTED, plan, self.COUNTS[:, :, None], PlannedNoise(plan, Bare()))
         whole = [sum(int(np.rint(share / grid)) for share in column) for column in self.COUNTS.T]
-        assert (values[0, :, 0] / grid).tolist() == whole
+        assert (noisy[0, :, 0] / grid).tolist() == whole
 
     def test_silos_with_their_own_noise_are_not_touched(self):
         noise = Heard()

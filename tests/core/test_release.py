@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.builders import Bare
 
 from dpadmm.core.release import PlannedNoise, open_release
 from dpadmm.core.spec import ReleaseFacts, RunSpec, TrainingSpec, plan_sum
@@ -46,7 +47,6 @@ class Count:
     name: str = "count"
     kind: MessageKind = COUNT
     round: int = 7
-    rounds_first: bool = True
     reads: tuple = ()
     growing: Any = None
 
@@ -89,6 +89,36 @@ def draw(release, part, times=1):
 def held(tmp_path):
     with Ledger.create(tmp_path / "a.ledger", DATA, Budget(epsilon=5.0, delta=DELTA), protection=PUBLIC) as ledger:
         yield ledger.confirm(DATA)
+
+
+class TestSumsOnAGrid:
+    """Messages are rounded, then added as whole numbers: rounding costs what C8 counts, whatever the others send."""
+
+    def test_neighbours_are_no_further_apart_than_certified(self):
+        plan = planned()
+        ((place, row),) = plan.releases.items()
+        grid = row[COORDINATOR].certificate.grid
+        far = np.full((1, 2, 1), 2.0**55 * grid)  # beside it floats are 8 grids apart
+
+        def total(own):
+            return PlannedNoise(plan, Bare()).total(*place, np.concatenate([np.full((1, 2, 1), own), far, -far]))
+
+        for first, second in np.random.default_rng(0).uniform(-8, 8, (50, 2)) * grid:
+            assert (np.abs(total(first) - total(second)) <= abs(first - second) + grid).all()
+
+    def test_the_sum_is_exact(self):
+        plan = planned()
+        ((place, row),) = plan.releases.items()
+        grid = row[COORDINATOR].certificate.grid
+        whole = np.array([2**60, 1, 2**40 + 3, -(2**60)])
+        messages = np.repeat(whole[:, None, None], 2, axis=1) * grid
+        assert (PlannedNoise(plan, Bare()).total(*place, messages) / grid).ravel().tolist() == [2**40 + 4] * 2
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+    def test_what_does_not_fit_is_refused(self, value):
+        plan = planned()
+        with pytest.raises(InputError, match="2\\^62"):
+            PlannedNoise(plan, SecureSampler()).total(COUNT, 7, np.full((2, 2, 1), value))
 
 
 @pytest.mark.parametrize("sampler", [SecureSampler(), SimulatedSampler(1)])

@@ -7,6 +7,7 @@ from tests.refusals import check_refusals
 from dpadmm import networks
 
 EDGE = np.array([(0, 1)])
+NONE = np.empty((0, 2), dtype=int)
 
 
 def generator():

@@ -9,7 +9,7 @@ from tests.protections import changed
 from tests.refusals import check_refusals
 
 from dpadmm.core.task import Aim, TableShape
-from dpadmm.federation.agreement import Participant
+from dpadmm.federation.terms import Participant
 from dpadmm.networks import ring
 from dpadmm.noise.sampler import SecureSampler
 from dpadmm.planner import Task, plan

@@ -159,8 +159,7 @@ class EmpiricalRisk(MeanLosses):
         if isinstance(self.loss, _OF_SCORES_AND_LABELS):
             raise InputError(f"{type(self.loss).__name__} has functions of its own; use risk_of(silos, loss).")
         if self.loss.target is LabelKind.SIGNS and not (np.abs(self.silos.labels) == 1.0).all():
-            shown = ", ".join(f"{v:g}" for v in np.unique(self.silos.labels)[:6])
-            raise InputError(f"Labels must be -1 or +1 for {type(self.loss).__name__}, found {shown}.")
+            raise InputError(f"Labels must be -1 or +1 for {type(self.loss).__name__}, and some are neither.")
         super().__post_init__()
 
     def folded(self, part: slice) -> Matrix:

@@ -57,7 +57,6 @@ class CandidateScores:
 
     name: ClassVar[str] = "scores"
     kind: ClassVar[MessageKind] = SCORES
-    rounds_first: ClassVar[bool] = True
 
     @property
     def reads(self) -> tuple[RunSpec, ...]:

@@ -54,7 +54,6 @@ class Curvature:
 
     name: ClassVar[str] = "curvature"
     kind: ClassVar[MessageKind] = CURVATURE
-    rounds_first: ClassVar[bool] = False  # every silo's rounding is counted behind its noise, as in any sum
 
     def __post_init__(self) -> None:
         """Intervals need gradients (C14)."""

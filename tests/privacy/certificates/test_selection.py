@@ -112,4 +112,4 @@ def test_rounding_to_a_grid_is_counted():
     masked = scores_on_grid(shared, grid=0.25, scores=4, shares=Shares(5, 1))
     assert (masked.bound, masked.protection.view, masked.theorem) == (3.0, View.AGGREGATE, "C15 + C12")
     alone = score_differences(score_bound=0.5, n_records=9, protection=Protection(silos_per_person=2))
-    assert scores_on_grid(alone, grid=0.25, scores=4).bound == 1.0 + 0.25 * 2
+    assert scores_on_grid(alone, grid=0.25, scores=4).bound == 1.0 + 2 * 0.25 * 2
