@@ -200,8 +200,8 @@ def print_streaming(tables: "AnyTables") -> None:
     from dpadmm.data.sources import in_files
 
     for table in in_files(tables).values():
-        folder = table.workers.scratch
-        how = "read again in every pass" if folder is None else f"encoded once, into a private file in {folder}"
+        is_again = table.workers.scratch is None
+        how = "read in passes" if is_again else "encoded once, into a private file"
         texts = f"{table.where} is streamed: {table.rows:,} rows are {how}, never all in memory"
         typer.echo(without_controls(texts), err=True)
 

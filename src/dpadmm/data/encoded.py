@@ -85,14 +85,21 @@ class RowBlock:
             labels.append(own)
         rows = kept[0] if number else stack_rows(kept)
         silos = Silos.from_parts([rows], [np.concatenate(labels)], self.row_norm, nominal=[1])
-        return EncodedBlock(silos, self.is_small)
+        return EncodedBlock(silos, self)
 
 
 class EncodedBlock:
-    """The rows of a block, as a silo of nominal size 1, with their labels for every use."""
+    """The rows of a block, as a silo of nominal size 1, with their labels for every use.
 
-    def __init__(self, silos: Silos, is_small: bool) -> None:
-        self._silos, self._is_small, self._labelled = silos, is_small, dict[LabelUse, Silos]()
+    Encoded rows are neither sent nor stored: who gets them from elsewhere encodes them again, to the same bits.
+    """
+
+    def __init__(self, silos: Silos, source: RowBlock) -> None:
+        self._silos, self._source, self._labelled = silos, source, dict[LabelUse, Silos]()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how it is made."""
+        return RowBlock.__call__, (self._source,)
 
     def __sizeof__(self) -> int:
         """Return how many bytes the rows take: a cluster moves little things, and leaves large ones where they are."""
@@ -104,7 +111,7 @@ class EncodedBlock:
         if use not in self._labelled:
             labels = self._silos.labels
             made = replace(self._silos, labels=use.labels(labels), class_weights=use.weights(labels))
-            vars(made).update(is_small=self._is_small)
+            vars(made).update(is_small=self._source.is_small)
             self._labelled[use] = made
         return self._labelled[use]
 
@@ -202,11 +209,19 @@ def _no_rows(parts: Sequence[StreamedRows], encoding: RowEncoding, row_norm: flo
 
 
 class PrivateFile:
-    """Arrays in a file without a name, which only this process can open; they are mapped, not read."""
+    """Arrays in a file without a name, which only this process can open; what is mapped of it outlives it."""
 
     def __init__(self, folder: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - mode 0600, unlinked at once
         self._lock = Lock()
+
+    def __enter__(self) -> "PrivateFile":
+        """Return the file, which is open."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self._file.close()
 
     def write(self, array: Any, place: int | None = None) -> None:
         """Write an array at a place in bytes, at the end where left out."""
@@ -233,8 +248,8 @@ def check_scratch(schema: Schema, tables: Mapping[str, Any]) -> None:
     a_row = 12 * (number + 2) if encoding.is_sparse(number) else 8 * encoding.dimension
     needed = a_row * sum(table.rows for table in streamed)
     try:
-        PrivateFile(folder)
-        free = shutil.disk_usage(folder).free
+        with PrivateFile(folder):
+            free = shutil.disk_usage(folder).free
     except OSError as error:
         raise_alone(InputError(f"Encoded rows cannot be written to {folder}: {error.strerror}. {advice}"))
     if free < needed:
@@ -254,11 +269,11 @@ def _mapped_rows(
             places.append((rows.reader, part, first))
             first += part.rows
     try:
-        file = PrivateFile(folder)
-        if isinstance(kind, np.ndarray):
+        with PrivateFile(folder) as file, PrivateFile(folder) as other:
+            if not isinstance(kind, np.ndarray):
+                return _mapped_sparse_rows(file, other, kind, encoding, places)
             labels = list(parts[0].workers.run(partial(_write_part, file, encoding), places))
             return file.mapped(np.float64, (number, dimension)), np.concatenate(labels)
-        return _mapped_sparse_rows(file, PrivateFile(folder), kind, encoding, places)
     except OSError as error:
         raise_alone(
             InputError(
