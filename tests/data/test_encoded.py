@@ -148,6 +148,12 @@ def test_a_killed_process_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_is_not_there_is_refused_before_a_row_is_read(tables, tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet.TablePart, "frames", None)
+    with pytest.raises(InputError, match=r"cannot be written to .*nowhere.*Nothing was spent"):
+        silos_of(tables, Schema(DENSE, LABELS[0][0]), None, ThreadWorkers(1, tmp_path / "nowhere"))
+
+
 def test_too_little_room_is_refused_before_a_row_is_read(tables, tmp_path, monkeypatch):
     monkeypatch.setattr(parquet.TablePart, "frames", None)
     usage = shutil.disk_usage(tmp_path)._replace(free=8 * 5 * 391 - 1)
