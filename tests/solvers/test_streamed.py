@@ -21,7 +21,7 @@ class HeldStream(SiloStream):
 
     silos: Silos
     nominal: None = None
-    passes: int = 0
+    is_small: bool = False
 
     def __post_init__(self) -> None:
         self.names, self.row_norm, self.counter = self.silos.names, self.silos.row_norm, [0]
@@ -34,7 +34,11 @@ class HeldStream(SiloStream):
     def dimension(self) -> int:
         return self.silos.dimension
 
-    def totals(self, tasks: Sequence) -> list:
+    @property
+    def no_rows(self) -> Silos:
+        raise NotImplementedError
+
+    def totals(self, tasks: Sequence, dimension: int | None) -> list:
         self.counter[0] += 1
         sums: list = [0.0] * self.n_agents
         for agent, task in enumerate(tasks):
