@@ -7,9 +7,8 @@ import pytest
 
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm_research.audit import audit as engine
-from dpadmm_research.audit import catalogue, sampler_checks
+from dpadmm_research.audit import catalogue
 from dpadmm_research.audit.catalogue import subjects_of
-from dpadmm_research.audit.estimators import PRODUCTS
 
 FEW = ("--runs", "400")
 
@@ -51,19 +50,6 @@ def test_a_broken_build_fails_release_by_release(cli, monkeypatch):
     assert any(row["is_broken"] and "round 2" in row["where"] for row in found["checks"])
 
 
-def test_products(cli, monkeypatch):
-    monkeypatch.setattr(sampler_checks, "DRAWS", 2000)
-    monkeypatch.setattr(sampler_checks, "VECTORS", 100)
-    found = cli.ask("audit", "--product", "--epsilon", "16", "--runs", "40")
-    assert [row["method"] for row in found["results"]] == [product.name for product in PRODUCTS]
-    assert {row["runs"] for row in found["results"]} == {40}
-    assert [row["check"] for row in found["checks"]] == [
-        *["scale", "independence", "model"] * 2,
-        *["scale", "independence"] * 3,
-        "rounding",
-    ]
-
-
 def test_a_view_narrows_it_down(cli):
     found = cli.ask("audit", "p-admm", *FEW, "--view", "public")
     assert {row["view"] for row in found["results"]} == {"public"}
@@ -96,27 +82,3 @@ def test_a_refuted_certificate_fails_the_command(cli, monkeypatch):
     result = cli.run("audit", "dp-gd", *FEW, "--json")
     assert result.exit_code == 4
     assert json.loads(result.stdout)["results"][0]["is_violation"] is True
-
-
-@pytest.mark.parametrize(
-    ("arguments", "option"),
-    [
-        ((), "--all"),
-        (("p-admm", "--all"), "--all"),
-        (("p-admm", "--product"), "--product"),
-        (("no-such-method",), "no-such-method"),
-        (("p-admm", "--view", "nobody"), "--view"),
-        (("fp-coordinator", "--view", "coordinator"), "view"),
-        (("p-admm", "--runs", "10"), "runs"),
-        (("p-admm", "--confidence", "1.5"), "confidence"),
-        (("p-admm", "--confidence", "0.5"), "confidence"),
-        (("p-admm", "--epsilon", "0"), "epsilon"),
-        (("p-admm", "--delta", "2"), "delta"),
-        (("dp-gd", *FEW, "--out", __file__), "--out"),
-    ],
-)
-def test_refusals(cli, arguments, option):
-    result = cli.run("audit", *arguments)
-    assert result.exit_code == 2
-    assert option in result.stderr
-    assert "Traceback" not in result.output
