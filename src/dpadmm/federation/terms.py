@@ -344,7 +344,7 @@ class Terms:
 
     @cached_property
     def plan(self) -> NoisePlan:
-        """All noise of the run; `InputError` if the terms do not fit together, whatever is wrong."""
+        """All noise of the run; `InputError` if the terms do not fit together."""
         with _refusing_extremes():
             plan = self.spec.noise_plan(is_secure=self.is_secure)
         if self.is_masked:
