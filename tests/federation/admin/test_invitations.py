@@ -36,6 +36,7 @@ from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, View
 from dpadmm.settings import CellRules, TableFormat
 
+pytestmark = pytest.mark.usefixtures("instant_forecasts")
 SCHEMA = Schema((Numeric("age", 0, 120), Numeric("dose", 0, 10)), ThresholdLabel("result", 0))
 NAMES = ("clinic", "north", "south")
 
