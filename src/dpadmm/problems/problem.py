@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints, Matrix
-from dpadmm.problems.losses import AnyLoss, Constants, LabelKind, Loss, Softmax, check_softmax, constants_of
+from dpadmm.problems.losses import AnyLoss, Constants, LabelKind, Loss, Softmax, Squared, check_softmax, constants_of
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
 from dpadmm.problems.silos import (
     ROW_NORM_SLACK,
@@ -190,8 +190,9 @@ class EmpiricalRisk(MeanLosses):
     def hessian(self, agent: int, w: Floats) -> Floats:
         """Return the Hessian of one agent's function at one point w (d,)."""
         part = self.part(agent)
-        rows = row_block(self.rows, part)
-        weight = self.weigh(self.loss.curvature(scores(rows, w[:, None])[:, 0] - self.shifts[part]), part)
+        rows, weight = row_block(self.rows, part), None
+        if self.loss != Squared() or self.silos.weights is not None:
+            weight = self.weigh(self.loss.curvature(scores(rows, w[:, None])[:, 0] - self.shifts[part]), part)
         return gram_sum(rows, weight) / self.sizes[agent] + self.mu * np.eye(self.dimension)
 
     def weigh(self, values: Floats, part: slice) -> Floats:

@@ -467,11 +467,11 @@ def row_sums(rows: Matrix, values: Floats) -> Floats:
     return np.asarray(total.value())
 
 
-def gram_sum(rows: Matrix, weights: Floats) -> Floats:
-    """Return `rows' diag(weights) rows` as a dense matrix, added up in runs (C7)."""
+def gram_sum(rows: Matrix, weights: Floats | None) -> Floats:
+    """Return `rows' diag(weights) rows` as a dense matrix, added up in runs (C7); weights None: all are 1."""
     total = PairwiseSum()
     for run in _runs(rows):
-        total.add(gram(row_block(rows, run), weights[run]))
+        total.add(gram(row_block(rows, run), None if weights is None else weights[run]))
     return np.asarray(total.value())
 
 
