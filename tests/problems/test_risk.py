@@ -97,12 +97,16 @@ class TestEvaluation:
         alone = risk.take(np.array([1]))
         np.testing.assert_allclose(alone.gradient(w[1:2]), risk.gradient(w)[1:2], rtol=1e-13, atol=1e-15)
 
-    def test_rows_and_shifts_bring_the_loss_to_one_form(self, loss, is_sparse):
+    def test_signs_and_shifts_bring_the_loss_to_one_form(self, loss, is_sparse):
         risk, x = make(loss, is_sparse=is_sparse), np.random.default_rng(6).normal(size=4)
         before = risk.silos.features.copy()
         table = before.toarray() if is_sparse else before
         expected = [number(loss, a, y, x) for a, y in zip(table, risk.silos.labels, strict=True)]
-        np.testing.assert_allclose(risk.rows @ x - risk.shifts, expected, rtol=1e-13, atol=1e-14)
+        everybody = slice(0, len(expected))
+        found = risk.margins(risk.silos.features @ x, everybody)
+        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-14)
+        shifts = risk.shifts if risk.shifts.size else 0
+        np.testing.assert_allclose(risk.folded(everybody) @ x - shifts, expected, rtol=1e-13, atol=1e-14)
         assert abs(risk.silos.features - before).max() == 0  # the data themselves are left alone
 
 

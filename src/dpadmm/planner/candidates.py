@@ -159,7 +159,7 @@ def methods_for(task: Task) -> tuple[type[Method], ...]:
 
 
 def few_rounds(task: Task) -> type[Method] | None:
-    """Return the method of few preconditioned rounds where it saves passes that take time, and loses nothing; else None.
+    """Return the method of few preconditioned rounds where it saves passes that take time and loses nothing, else None.
 
     With n records, N noises in the sum and d features it was as good as others, or better, from `n m/sqrt(N d)` = 100
     on, for losses whose curvature one constant bounds well.

@@ -32,6 +32,8 @@ from dpadmm.problems.silos import (
     scores,
 )
 
+_NONE = np.empty(0)
+
 
 class MeanLosses:
     """What functions `f_i = mean loss over a silo's records + (mu/2) ||w||^2` share, however the rows are had.
@@ -116,8 +118,8 @@ _SLACK = 4 * ROW_NORM_SLACK  # constants grow with the row norm, or its square
 class EmpiricalRisk(MeanLosses):
     """The mean loss over each silo's records plus `(mu/2) ||w||^2`.
 
-    `rows` and `offsets` bring both kinds of loss to one form: `t = rows @ w - shifts`, with the labels folded
-    into the rows for classification and subtracted for regression.
+    `t = sign (a'w - shift)` brings both kinds of loss to one form: labels are the signs of classification, and the
+    shifts of regression.
 
     >>> from dpadmm.problems.losses import Logistic
     >>> silos = Silos.from_parts([np.eye(2)] * 2, [np.array([1.0, -1.0])] * 2, row_norm=1.0)
@@ -135,31 +137,40 @@ class EmpiricalRisk(MeanLosses):
             raise InputError(f"silos must be Silos, got {type(self.silos).__name__}; see Silos.from_parts.")
         if isinstance(self.loss, type):
             raise InputError(f"loss must be a loss, got the class; write {self.loss.__name__}().")
-        if self.loss.target is LabelKind.SIGNS:
-            found = np.unique(self.silos.labels)
-            if not np.isin(found, (-1.0, 1.0)).all():
-                shown = ", ".join(f"{v:g}" for v in found[:6])
-                raise InputError(f"Labels must be -1 or +1 for {type(self.loss).__name__}, found {shown}.")
+        if self.loss.target is LabelKind.SIGNS and not (np.abs(self.silos.labels) == 1.0).all():
+            shown = ", ".join(f"{v:g}" for v in np.unique(self.silos.labels)[:6])
+            raise InputError(f"Labels must be -1 or +1 for {type(self.loss).__name__}, found {shown}.")
         super().__post_init__()
 
-    @cached_property
-    def rows(self) -> Matrix:
-        """The rows that multiply w: `y a` for classification, `a` for regression."""
-        if self.loss.target is LabelKind.REALS:
-            return self.silos.features
-        return scale_rows(self.silos.features, self.silos.labels)
+    def folded(self, part: slice) -> Matrix:
+        """Return an agent's rows with their signs, `y a` for classification; a copy."""
+        rows = row_block(self.silos.features, part)
+        return scale_rows(rows, self.signs[part]) if self.signs.size else rows
 
     @cached_property
     def squares(self) -> Floats:
         """The squared norms of the rows (n,)."""
         return row_squares(self.silos.features)
 
-    @cached_property
+    @property
+    def signs(self) -> Floats:
+        """The labels of classification (n,), +1 or -1; none at all for regression."""
+        return self.silos.labels if self.loss.target is LabelKind.SIGNS else _NONE
+
+    @property
     def shifts(self) -> Floats:
-        """What is subtracted from `rows @ w`: the labels for regression, zero for classification."""
-        if self.loss.target is LabelKind.REALS:
-            return self.silos.labels
-        return np.zeros_like(self.silos.labels)
+        """The labels of regression (n,); none at all for classification."""
+        return self.silos.labels if self.loss.target is LabelKind.REALS else _NONE
+
+    def margins(self, products: Floats, part: slice) -> Floats:
+        """Return `sign (a'w - shift)` (n, R) of a part's rows, from their products with w."""
+        labels = self.silos.labels[part].reshape(-1, *[1] * (products.ndim - 1))
+        return labels * products if self.signs.size else products - labels
+
+    def pulls(self, products: Floats, part: slice) -> Floats:
+        """Return what each row of a part counts, times its loss's derivative by the product with w; (n, R)."""
+        slopes = self.weigh(self.loss.slope(self.margins(products, part)), part)
+        return self.signs[part, None] * slopes if self.signs.size else slopes
 
     @property
     def is_one_record_each(self) -> bool:
@@ -172,27 +183,27 @@ class EmpiricalRisk(MeanLosses):
         if self.is_one_record_each:
             return self.loss.value(self._one_each(w)) + 0.5 * self.mu * (w * w).sum(axis=1)
         out, sizes = np.empty((self.n_agents, w.shape[2])), self.sizes
-        for i, part, rows, shifts, wi in self._agents(w):
-            values = self.loss.value(rows @ wi - shifts[:, None])
+        for i, part, rows, wi in self._agents(w):
+            values = self.loss.value(self.margins(np.asarray(rows @ wi), part))
             out[i] = self.weigh(values, part).sum(axis=0) / sizes[i]
         return out + 0.5 * self.mu * (w * w).sum(axis=1)
 
     def gradient(self, w: Floats) -> Floats:
         """Return grad f_i(w_i)."""
         if self.is_one_record_each and not self.silos.is_sparse:
-            return self.rows[:, :, None] * self.loss.slope(self._one_each(w))[:, None, :] + self.mu * w
+            rows = self.folded(slice(0, self.n_agents))
+            return rows[:, :, None] * self.loss.slope(self._one_each(w))[:, None, :] + self.mu * w
         out, sizes = np.empty((self.n_agents, self.dimension, w.shape[2])), self.sizes
-        for i, part, rows, shifts, wi in self._agents(w):
-            slopes = self.loss.slope(scores(rows, wi) - shifts[:, None])
-            out[i] = row_sums(rows, self.weigh(slopes, part)) / sizes[i]
+        for i, part, rows, wi in self._agents(w):
+            out[i] = row_sums(rows, self.pulls(scores(rows, wi), part)) / sizes[i]
         return out + self.mu * w
 
     def hessian(self, agent: int, w: Floats) -> Floats:
         """Return the Hessian of one agent's function at one point w (d,)."""
         part = self.part(agent)
-        rows, weight = row_block(self.rows, part), None
+        rows, weight = row_block(self.silos.features, part), None
         if self.loss != Squared() or self.silos.weights is not None:
-            weight = self.weigh(self.loss.curvature(scores(rows, w[:, None])[:, 0] - self.shifts[part]), part)
+            weight = self.weigh(self.loss.curvature(self.margins(scores(rows, w[:, None])[:, 0], part)), part)
         return gram_sum(rows, weight) / self.sizes[agent] + self.mu * np.eye(self.dimension)
 
     def weigh(self, values: Floats, part: slice) -> Floats:
@@ -201,17 +212,15 @@ class EmpiricalRisk(MeanLosses):
         return values if weights is None else values * weights[part].reshape(-1, *[1] * (values.ndim - 1))
 
     def _one_each(self, w: Floats) -> Floats:
-        """Return `a_i'w_i - shift_i` (N, R) for agents with one record each, without a loop over a million of them."""
-        rows, shifts = self.rows, self.shifts[:, None]
-        if len(w) == 1 or w.strides[0] == 0:
-            return np.asarray(rows @ w[0]) - shifts
-        return row_products(rows, w) - shifts
+        """Return `sign_i (a_i'w_i - shift_i)` (N, R) of agents with one record each, without a loop over a million."""
+        rows, everybody = self.silos.features, slice(0, self.n_agents)
+        is_common = len(w) == 1 or w.strides[0] == 0
+        return self.margins(np.asarray(rows @ w[0]) if is_common else row_products(rows, w), everybody)
 
-    def _agents(self, w: Floats) -> Iterator[tuple[int, slice, Matrix, Floats, Floats]]:
-        rows, shifts = self.rows, self.shifts
+    def _agents(self, w: Floats) -> Iterator[tuple[int, slice, Matrix, Floats]]:
         for i in range(self.n_agents):
             part = self.part(i)
-            yield i, part, row_block(rows, part), shifts[part], w[i if len(w) > 1 else 0]
+            yield i, part, row_block(self.silos.features, part), w[i if len(w) > 1 else 0]
 
 
 @dataclass(frozen=True)

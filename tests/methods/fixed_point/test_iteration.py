@@ -56,7 +56,7 @@ def test_dp_sgd_is_an_instance(one_silo, keyed, is_sampled):
     """Proposition 1: `u - step (grad f(u; batch) + (beta/2) noise)` to rounding error, 30 steps."""
     risk, noise = one_silo.functions, keyed()
     beta, step = risk.constants.smoothness, 0.7
-    rows, order = risk.rows, np.random.default_rng(1).permutation(40)
+    rows, order = risk.folded(risk.part(0)), np.random.default_rng(1).permutation(40)
 
     def batch_gradient(k, u):
         batch = order[(np.arange(4) + 4 * k) % 40]

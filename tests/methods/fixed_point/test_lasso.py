@@ -73,7 +73,7 @@ def test_the_printed_step_does_not(users, quiet):
         def minimiser(self, agents, v, start):
             n = agents.number
             return solve_lasso_block(
-                agents.functions.rows, agents.functions.shifts, v, np.full(len(v), self.gamma / (2 * n))
+                agents.functions.silos.features, agents.functions.shifts, v, np.full(len(v), self.gamma / (2 * n))
             )
 
     _, problem, expected = users
