@@ -77,8 +77,8 @@ _LEAST_ROUNDS, _MOST_ROUNDS = 40, 400
 _LEAST_GRADIENTS, _MOST_STEPS, _MOMENTUM = 16, 200, 0.9
 _FEW_ROUNDS, _FEW_ON_PROFILE = 16, 24
 _PROFILE_SHARE, _PROFILE_AVERAGED = 0.02, 0.75  # of preconditioned rounds on rows that a profile has scaled
-_LEAST_CLEARANCE = 100.0  # records over their noise: below it the noise of the matrix costs more than rounds do
-_LEAST_SAVED = 2e8  # numbers that fewer passes do not read: below it a fit is over before they matter
+_LEAST_CLEARANCE = 250.0  # of `n m/sqrt(N d)`: below it the noise of the matrix can cost more than fewer rounds save
+_LEAST_SAVED, _LEAST_SAVED_OF_TABLES = 2e8, 2e9  # numbers that fewer passes do not read: less takes no time
 _PASSES_OF_SOLVES = 3  # of a round with local solves, about
 _PURE_ROUNDS = 10  # pure budgets add up, so that every round costs much
 _MOST_GRADIENTS = 4000
@@ -161,8 +161,8 @@ def methods_for(task: Task) -> tuple[type[Method], ...]:
 def few_rounds(task: Task) -> type[Method] | None:
     """Return the method of few preconditioned rounds where it saves passes that take time and loses nothing, else None.
 
-    With n records, N noises in the sum and d features it was as good as others, or better, from `n m/sqrt(N d)` = 100
-    on, for losses whose curvature one constant bounds well.
+    Tried for records of a linear model with one score. Without a column profile it was as good or better from
+    `n m/sqrt(N d)` = 250 on, N being the noises in a sum; with one, as good: there it is taken for many records only.
     """
     wanted = (PreconditionedGradients, PreconditionedSilos)
     method = next((each for each in wanted if why_not(task, each) is None), None)
@@ -175,7 +175,8 @@ def few_rounds(task: Task) -> type[Method] | None:
     usual = candidate_at(task, NoisyGradients if method.about.trusts_coordinator else PADMM, RULE_OF_THUMB)
     passes = usual.rounds * (1 if method.about.trusts_coordinator else _PASSES_OF_SOLVES)
     saved = passes - candidate_at(task, method, RULE_OF_THUMB).rounds - task.dimension / 10  # the matrix: d/10 passes
-    return method if saved * task.n_records * task.dimension >= _LEAST_SAVED else None
+    least = _LEAST_SAVED if task.table is None else _LEAST_SAVED_OF_TABLES
+    return method if saved * task.n_records * task.dimension >= least else None
 
 
 def method_called(task: Task, name: str) -> type[Method]:
