@@ -13,8 +13,8 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
-from dpadmm.problems.losses import AnyLoss, LabelKind, Logistic, Softmax, loss_kind
-from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions, SoftmaxRisk, risk_of
+from dpadmm.problems.losses import AnyLoss, LabelKind, Logistic, Poisson, Softmax, loss_kind
+from dpadmm.problems.problem import CountRisk, EmpiricalRisk, PublicFunctions, SoftmaxRisk, risk_of
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
 from dpadmm.problems.streams import SiloStream, StreamedRisk
@@ -218,7 +218,7 @@ class Task:
         capped = "capped " if isinstance(self.loss, Logistic) else ""
         for is_wrong, why in (
             (
-                self.loss != Logistic(),
+                self.loss != Logistic() and not isinstance(self.loss, Poisson),
                 "tells intervals for the plain logistic regression of two classes, not for a "
                 f"{capped}{loss_kind(self.loss)}. Use two classes, the logistic loss and no cap, or leave it out.",
             ),
@@ -245,7 +245,7 @@ class Task:
         sizes = np.array(self.sizes, dtype=np.int64)
         return PublicFunctions.of_loss(sizes, self.dimension, self.loss, self.row_norm, mu)
 
-    def risk(self, silos: Silos | SiloStream, mu: float) -> EmpiricalRisk | SoftmaxRisk | StreamedRisk:
+    def risk(self, silos: Silos | SiloStream, mu: float) -> EmpiricalRisk | SoftmaxRisk | CountRisk | StreamedRisk:
         """Return the functions of these silos; refuse silos that are not the task's."""
         if not self.protection.relation.has_public_sizes and silos.n_agents == self.n_silos:
             silos = silos.with_nominal(self.sizes)  # how many rows there are decides nothing

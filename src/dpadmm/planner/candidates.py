@@ -45,7 +45,7 @@ from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import NeighbouringRelation, Unit, View
 from dpadmm.privacy.releases import seen_noise
-from dpadmm.problems.losses import AnyLoss, Huber, LabelKind, Logistic, Softmax
+from dpadmm.problems.losses import AnyLoss, Huber, LabelKind, Logistic, Poisson, Softmax
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.queries.curvature import plan_curvature
@@ -89,6 +89,8 @@ _MOST_PEERS = 50  # a complete graph of more has too many edges
 _CONVERGED = 25.0  # mu T from which on the ridge has decided everything
 _CAP, _LOOSER_CAP = 0.5, 0.7
 _CLIP_RADIUS = 0.6
+WIDE_CLIP_RADIUS = 1.5
+"""The radius for numbers whose rows are shortened too much otherwise (`planner._radius_for_numbers`)."""
 INFERENCE_CLIP_RADIUS = 2.0
 """The radius to which rows are shortened where coefficients are to be the ordinary ones, in units of a usual row."""
 
@@ -140,6 +142,13 @@ def methods_for(task: Task) -> tuple[type[Method], ...]:
             f"No intervals are offered against {task.protection.observer} among several silos: they follow from noisy "
             "sums over all silos (C14). Use the view 'aggregate' or 'public', one silo, or "
             f"{named('aim', 'prediction')}. Nothing was spent."
+        )
+    if isinstance(task.loss, Poisson):
+        if why_not(task, NoisyGradients) is None:
+            return (NoisyGradients,)
+        raise InputError(
+            f"Counts are not fitted against {task.protection.observer} among several silos: their loss is certified "
+            "for noisy sums over all silos (C20). Use the view 'aggregate' or 'public', or one silo. Nothing was spent."
         )
     exact = CentralisedADMM if task.n_silos == 1 else CoordinatorADMM
     # Where hardly anything is hidden, exact local steps find the very optimum, which gradients only come near.
@@ -283,8 +292,8 @@ def split_penalty(task: Task) -> tuple[float, Regulariser | None]:
 
 
 def margin_scale(loss: AnyLoss) -> float:
-    """Return S: how much noise on a prediction begins to matter."""
-    return loss.slope_bound if loss.target is LabelKind.REALS else 1.0
+    """Return S: how much noise on a prediction begins to matter; a score of counts is a logarithm."""
+    return loss.slope_bound if loss.target is LabelKind.REALS and not isinstance(loss, Poisson) else 1.0
 
 
 def unit_noise(task: Task, method: type[Method], rounds: int = 1) -> float:
@@ -318,6 +327,8 @@ def why_not(task: Task, method: type[Method]) -> str | None:
     about = method.about
     if task.aim is Aim.INFERENCE and method is not NoisyGradients:
         return f"intervals follow from the sums of gradients that noisy-gradients releases (C14), not from {about.name}"
+    if isinstance(task.loss, Poisson) and method is not NoisyGradients:
+        return f"counts are fitted by noisy-gradients (C20), not by {about.name}"
     if task.n_silos < about.least_silos:
         return f"{about.name} needs at least {about.least_silos} silos, got {task.n_silos}"
     if task.n_silos > about.most_silos:
@@ -486,9 +497,20 @@ def least_records(task: Task, own: Target) -> int:
     The noise moves eigenvalues by up to about `tau sqrt(2 (d + 1))`. Columns that say much the same need more, and so
     does a rare class: a record's curvature is `p (1 - p)` on average, at most 1/4.
     """
-    p = 0.5 if task.prevalence is None else task.prevalence
     least = directions(task) * _curvature_edge(task, own)
-    return math.ceil(least / (4 * p * (1 - p) * _BEST_CURVATURE * task.row_norm**2))
+    return math.ceil(least / (4 * _record_curvature(task) * _BEST_CURVATURE * task.row_norm**2))
+
+
+def _record_curvature(task: Task) -> float:
+    """Return the usual curvature of a record's loss in its score, from public facts.
+
+    p (1 - p) for classes; for counts that of a rate l of which the ceiling is `l + 4 sqrt(l)`, hardly ever exceeded.
+    """
+    if isinstance(task.loss, Poisson):
+        rate = (math.sqrt(4 + task.loss.ceiling) - 2) ** 2
+        return float(task.loss.curvature(np.log(rate)))
+    p = 0.5 if task.prevalence is None else task.prevalence
+    return p * (1 - p)
 
 
 def _curvature_edge(task: Task, own: Target) -> float:
@@ -505,13 +527,13 @@ def expected_intervals(task: Task, own: Target) -> float:
     The curvature along each is compared with its noise: below 1 there is none, up to 2 half of them have one. Without a
     profile that was released before, the categories of a column count as equally frequent.
     """
-    table, p = task.table, 0.5 if task.prevalence is None else task.prevalence
+    table = task.table
     if table is None:
         return float(directions(task))
     shares = table.shares or tuple((1 / k,) * k for k in table.categories)
     spread = table.n_numeric + sum(1 - math.fsum(f * f for f in each) for each in shares)
     unit = (1 - CONSTANT**2) * task.row_norm**2 / (INFERENCE_CLIP_RADIUS**2 * spread)
-    of_number = _USUAL_CURVATURE * p * (1 - p) * task.n_records * unit / _curvature_edge(task, own)
+    of_number = _USUAL_CURVATURE * _record_curvature(task) * task.n_records * unit / _curvature_edge(task, own)
     ratios = [of_number] * table.n_numeric
     for each in shares:
         rest = sorted(each)

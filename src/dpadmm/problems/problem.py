@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints, Matrix
-from dpadmm.problems.losses import AnyLoss, Constants, LabelKind, Loss, Softmax, Squared, check_softmax, constants_of
+from dpadmm.problems.losses import (
+    AnyLoss,
+    Constants,
+    LabelKind,
+    Loss,
+    Poisson,
+    Softmax,
+    Squared,
+    check_not_subclass,
+    constants_of,
+)
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
 from dpadmm.problems.silos import (
     ROW_NORM_SLACK,
@@ -42,7 +52,7 @@ class MeanLosses:
     has_people: whether rows have weights, those of a person at most 1 in sum, and sums are divided by numbers of
     persons. has_nominal_sizes: whether sums are divided by nominal numbers, so that a record more or less changes
     nothing else. linear_loss: the loss of a linear predictor that f_i is made of, with Hessians of rank one (C2); None
-    for several scores of a record.
+    for several scores of a record, and for counts.
     """
 
     silos: Any
@@ -58,6 +68,10 @@ class MeanLosses:
     def __post_init__(self) -> None:
         """Check the number; read off what is public about the silos."""
         silos, is_softmax = self.silos, isinstance(self.loss, Softmax)
+        if getattr(silos, "base_scores", None) is not None and not isinstance(self.loss, Poisson):
+            raise InputError(
+                f"Base scores are for counts, not for the loss {type(self.loss).__name__}. Leave them out."
+            )
         vars(self).update(
             mu=checks.non_negative("mu", self.mu),
             n_agents=silos.n_agents,
@@ -65,7 +79,7 @@ class MeanLosses:
             sizes=silos.sizes,
             has_people=getattr(silos, "people", None) is not None,
             has_nominal_sizes=silos.nominal is not None,
-            linear_loss=None if is_softmax else self.loss,
+            linear_loss=None if isinstance(self.loss, Softmax | Poisson) else self.loss,
         )
 
     @property
@@ -80,6 +94,11 @@ class MeanLosses:
     def take(self, agents: Ints) -> Self:
         """Return the functions of `agents` only."""
         return replace(self, silos=self.silos.take(agents))  # type: ignore[type-var]
+
+    def weigh(self, values: Floats, part: slice) -> Floats:
+        """Return one value, slope or curvature for each row of a part, times what the row counts."""
+        weights = self.silos.weights
+        return values if weights is None else values * weights[part].reshape(-1, *[1] * (values.ndim - 1))
 
 
 class LocalFunctions(Protocol):
@@ -111,6 +130,7 @@ class LocalFunctions(Protocol):
         """Return the functions of `agents` only; what one silo holds is `take([i])`."""
 
 
+_OF_SCORES_AND_LABELS: tuple[type, ...] = (Poisson, Softmax)
 _SLACK = 4 * ROW_NORM_SLACK  # constants grow with the row norm, or its square
 
 
@@ -137,9 +157,10 @@ class EmpiricalRisk(MeanLosses):
             raise InputError(f"silos must be Silos, got {type(self.silos).__name__}; see Silos.from_parts.")
         if isinstance(self.loss, type):
             raise InputError(f"loss must be a loss, got the class; write {self.loss.__name__}().")
+        if isinstance(self.loss, _OF_SCORES_AND_LABELS):
+            raise InputError(f"{type(self.loss).__name__} has functions of its own; use risk_of(silos, loss).")
         if self.loss.target is LabelKind.SIGNS and not (np.abs(self.silos.labels) == 1.0).all():
-            shown = ", ".join(f"{v:g}" for v in np.unique(self.silos.labels)[:6])
-            raise InputError(f"Labels must be -1 or +1 for {type(self.loss).__name__}, found {shown}.")
+            raise InputError(f"Labels must be -1 or +1 for {type(self.loss).__name__}, and some are neither.")
         super().__post_init__()
 
     def folded(self, part: slice) -> Matrix:
@@ -205,11 +226,6 @@ class EmpiricalRisk(MeanLosses):
         if self.loss != Squared() or self.silos.weights is not None:
             weight = self.weigh(self.loss.curvature(self.margins(scores(rows, w[:, None])[:, 0], part)), part)
         return gram_sum(rows, weight) / self.sizes[agent] + self.mu * np.eye(self.dimension)
-
-    def weigh(self, values: Floats, part: slice) -> Floats:
-        """Return one value, slope or curvature for each row of a part, times what the row counts."""
-        weights = self.silos.weights
-        return values if weights is None else values * weights[part].reshape(-1, *[1] * (values.ndim - 1))
 
     def _one_each(self, w: Floats) -> Floats:
         """Return `sign_i (a_i'w_i - shift_i)` (N, R) of agents with one record each, without a loop over a million."""
@@ -288,6 +304,57 @@ class SoftmaxRisk(MeanLosses):
         return values if weights is None else values * weights[part]
 
 
+@dataclass(frozen=True)
+class CountRisk(MeanLosses):
+    """The mean Poisson loss over each silo's records plus `(mu/2) ||w||^2` (C20).
+
+    A record's score is `a'w + o`, o its entry of `Silos.base_scores`. Labels are encoded counts, in [-1, 1].
+
+    >>> silos = Silos.from_parts([np.eye(2)], [np.array([-1.0, 1.0])], row_norm=1.0)
+    >>> risk = CountRisk(silos, Poisson(4))
+    >>> risk.counts.tolist(), risk.gradient(np.zeros((1, 2, 1)))[0, :, 0].round(3).tolist()
+    ([0.0, 4.0], [0.498, -1.502])
+    """
+
+    silos: Silos
+    loss: Poisson
+    mu: float = 0.0
+
+    @cached_property
+    def counts(self) -> Floats:
+        """The records' counts (n,), at most the ceiling."""
+        return (self.silos.labels + 1.0) * (self.loss.ceiling / 2)
+
+    def value(self, w: Floats) -> Floats:
+        """Return f_i(w_i)."""
+        out = np.empty((self.n_agents, w.shape[2]))
+        for i in range(self.n_agents):
+            part = self.part(i)
+            values = self.loss.value(self._scores(part, w[i if len(w) > 1 else 0]), self.counts[part, None])
+            out[i] = self.weigh(values, part).sum(axis=0) / self.sizes[i]
+        return out + 0.5 * self.mu * (w * w).sum(axis=1)
+
+    def gradient(self, w: Floats) -> Floats:
+        """Return grad f_i(w_i)."""
+        out = np.empty((self.n_agents, self.dimension, w.shape[2]))
+        for i in range(self.n_agents):
+            part = self.part(i)
+            slopes = self.loss.slope(self._scores(part, w[i if len(w) > 1 else 0]), self.counts[part, None])
+            out[i] = row_sums(row_block(self.silos.features, part), self.weigh(slopes, part)) / self.sizes[i]
+        return out + self.mu * w
+
+    def hessian(self, agent: int, w: Floats) -> Floats:
+        """Return the Hessian of one agent's function at one point w (d,)."""
+        part = self.part(agent)
+        curvature = self.weigh(self.loss.curvature(self._scores(part, w[:, None])[:, 0]), part)
+        bare = gram_sum(row_block(self.silos.features, part), curvature) / self.sizes[agent]
+        return bare + self.mu * np.eye(self.dimension)
+
+    def _scores(self, part: slice, w: Floats) -> Floats:
+        found, base = scores(row_block(self.silos.features, part), w), self.silos.base_scores
+        return found if base is None else found + base[part, None]
+
+
 @dataclass(frozen=True, eq=False)
 class PublicFunctions:
     """Sizes, dimension and constants of the silos' functions `f_i`; the records behind them are not here.
@@ -307,9 +374,10 @@ class PublicFunctions:
     @classmethod
     def of_loss(cls, sizes: Ints, dimension: int, loss: AnyLoss, row_norm: float, mu: float = 0.0) -> "PublicFunctions":
         """Return those of `f_i = mean loss + (mu/2)||w||^2` on rows of `dimension` features and at most this norm."""
-        if isinstance(loss, Softmax):
-            check_softmax(loss)
-            return cls(sizes, loss.n_classes * dimension, constants_of(loss, row_norm, mu))
+        if isinstance(loss, Softmax | Poisson):
+            check_not_subclass(loss)
+            vectors = loss.n_classes if isinstance(loss, Softmax) else 1
+            return cls(sizes, vectors * dimension, constants_of(loss, row_norm, mu))
         return cls(sizes, dimension, constants_of(loss, row_norm, mu), loss)
 
     @property
@@ -338,7 +406,9 @@ def risk_of(silos: Any, loss: AnyLoss, mu: float = 0.0) -> Any:
 
 
 @risk_of.register
-def _(silos: Silos, loss: AnyLoss, mu: float = 0.0) -> EmpiricalRisk | SoftmaxRisk:
+def _(silos: Silos, loss: AnyLoss, mu: float = 0.0) -> EmpiricalRisk | SoftmaxRisk | CountRisk:
+    if isinstance(loss, Poisson):
+        return CountRisk(silos, loss, mu)
     return SoftmaxRisk(silos, loss, mu) if isinstance(loss, Softmax) else EmpiricalRisk(silos, loss, mu)
 
 

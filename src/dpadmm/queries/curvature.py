@@ -22,7 +22,7 @@ from dpadmm.privacy.certificates.sums import curvature_sum, masked_sum
 from dpadmm.privacy.protection import Certificate, secure_grid
 from dpadmm.privacy.releases import seen_noise
 from dpadmm.problems.arrays import Floats, pack, packed_size, unpack
-from dpadmm.problems.problem import EmpiricalRisk, Problem
+from dpadmm.problems.problem import CountRisk, EmpiricalRisk, Problem
 from dpadmm.problems.streams import StreamedRisk
 
 CURVATURE = MessageKind("curvature")
@@ -54,7 +54,6 @@ class Curvature:
 
     name: ClassVar[str] = "curvature"
     kind: ClassVar[MessageKind] = CURVATURE
-    rounds_first: ClassVar[bool] = False  # every silo's rounding is counted behind its noise, as in any sum
 
     def __post_init__(self) -> None:
         """Intervals need gradients (C14)."""
@@ -141,7 +140,7 @@ def plan_curvature(setting: Setting, target: Target, facts: ReleaseFacts, k: int
 def curvature_messages(problem: Problem, points: Floats) -> Floats:
     """Return every silo's part of the sum at public points (d, R), packed, (silos, d(d + 1)/2, R); no ridge in it."""
     risk = problem.functions
-    if not isinstance(risk, EmpiricalRisk | StreamedRisk):
+    if not isinstance(risk, EmpiricalRisk | CountRisk | StreamedRisk):
         raise InputError("The curvature is released for losses of one score a record (C14).")
     bare = replace(risk, mu=0.0)
     silos = range(problem.n_agents)
