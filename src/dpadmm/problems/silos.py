@@ -544,7 +544,7 @@ def as_numbers(name: str, values: Any) -> Floats:
     """Return an array of finite numbers, in C order."""
     try:
         array = np.asarray(values, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise_alone(InputError(f"{name} must hold numbers, got something else."))
     if not np.isfinite(array).all():
         raise InputError(f"{name} must hold finite numbers, got NaN or infinite values.")
