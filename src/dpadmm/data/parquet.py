@@ -390,7 +390,8 @@ class SumPart:
         total = PairwiseSum()
         for cells, _ in self.reader.batches(part):
             rows, labels = cells.rows(self.encoding), self.use.labels(cells.labels)
-            batch = Silos.from_parts([rows], [labels], self.row_norm, ["batch"], nominal=[1])
+            long = self.encoding.keeps_length
+            batch = Silos.from_parts([rows], [labels], self.row_norm, ["batch"], nominal=[1], weighs_long_rows=long)
             weights = self.use.weights(cells.labels)
             total.add(self.task(batch if weights is None else replace(batch, class_weights=weights)))
         found: Floats | float = total.value()

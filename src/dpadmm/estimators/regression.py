@@ -19,6 +19,7 @@ from dpadmm.estimators.owners import RowOwners
 from dpadmm.models.predict import predict_from_scores
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber, Loss
+from dpadmm.settings import FitSettings, like
 
 
 @dataclass(eq=False, repr=False)
@@ -56,6 +57,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     _: KW_ONLY
     target_bounds: Any = None
     huber_threshold: float = 0.5
+    aim: str = like(FitSettings, "aim")
 
     _loss_choice = "huber"
 

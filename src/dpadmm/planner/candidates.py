@@ -29,7 +29,7 @@ from dpadmm.checks import nearest, safe_repr
 from dpadmm.checks import option_name as named
 from dpadmm.core.budget import share_out
 from dpadmm.core.spec import FinalModel, ReleaseFacts, RunSpec
-from dpadmm.core.task import Aim, Task
+from dpadmm.core.task import INFERENCE_LOSS, Aim, Task
 from dpadmm.data.encoding import CONSTANT
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Setting, Topology, plannable
@@ -83,8 +83,8 @@ _MOST_PEERS = 50  # a complete graph of more has too many edges
 _CONVERGED = 25.0  # mu T from which on the ridge has decided everything
 _CAP, _LOOSER_CAP = 0.5, 0.7
 _CLIP_RADIUS = 0.6
-INFERENCE_CLIP_RADIUS = 2.0
-"""The radius to which rows are shortened where coefficients are to be the ordinary ones, in units of a usual row."""
+INFERENCE_CLIP_RADIUS = 1.0
+"""The length from which on rows count less where coefficients are estimated, in units of a usual row."""
 
 _LEAST_SHARE, _MOST_SHARE, _SHARE_SEEN, _MOST_PROFILE_NOISE = 0.01, 0.1, 0.005, 0.08
 _NOISELESS = 1e5  # Theta beyond which noise is nothing
@@ -218,7 +218,8 @@ def gradient_rule(task: Task, mu: float, ratio: float) -> tuple[int, float, floa
     A ridge tau/c leaves noise of about c on a prediction, as descending for a time c/tau does. With momentum beta a
     direction of curvature mu settles in about `1.5 (1 - beta)/(mu t)` rounds of length t.
     """
-    drag = max(mu, unit_noise(task, NoisyGradients) * task.row_norm / (ratio * margin_scale(task.loss)))
+    scale = _TARGET_SCALE if task.loss == INFERENCE_LOSS and task.aim is Aim.INFERENCE else margin_scale(task.loss)
+    drag = max(mu, unit_noise(task, NoisyGradients) * task.row_norm / (ratio * scale))
     ridge = mu if task.regulariser is not None else drag
     step = 1.0 / task.functions(ridge).constants.smoothness
     rounds = math.ceil(1.5 * (1 - _MOMENTUM) / (drag * step))
@@ -363,7 +364,7 @@ def profile_noise(task: Task, method: type[Method]) -> float:
     is_pooled = method.about.trusts_coordinator and task.n_silos > 1
     total = task.n_silos if people.unit is Unit.USER else sum(task.sizes)
     bound = column_profile(
-        n_numeric=table.n_numeric,
+        n_numeric=table.n_numeric + table.n_targets,
         n_categorical=len(table.categories),
         n_records=total,
         protection=people,
@@ -423,28 +424,49 @@ def run_of(candidate: Candidate, n_models: int = 1) -> RunSpec:
     return RunSpec(made, setting, target, schedule, FinalModel.TAIL_AVERAGE, n_models)
 
 
-CURVATURE_SHARE = 0.1
-"""Part of the squared budget m^2 that is spent on the curvature."""
+CURVATURE_SHARE, CURVATURE_SHARE_OF_NUMBERS, PRODUCTS_SHARE = 0.1, 0.5, 0.05
+"""Parts of the squared budget m^2 that are spent on the curvature, for a class and for a number to predict, and on the
+products of gradients, for numbers and persons."""
 
+_TARGET_SCALE = 0.25  # of a number's deviation: how much noise on a prediction matters, times the rule of thumb
 _USUAL_CURVATURE = 0.9  # of a record along a direction, as a part of p (1 - p): not all have the mean probability
+_USUAL_WEIGHT = 0.7  # of a record, times its square along a direction: long rows count less
 _SURE = 2.0  # times the noise, from which on nearly all fits have an interval
-_BEST_CURVATURE = 0.02  # of a record along a direction, times the number of directions, at best: columns in no relation
+_BEST_CURVATURE = 0.06  # of a record along a direction, times the number of directions, at best: columns in no relation
 
 
-def interval_budget(task: Task) -> tuple[Target | None, Target, tuple[str, ...]]:
-    """Return what intervals cost, and what that leaves to all others; or None, and why there can be none."""
-    own, left = share_out(task.target, CURVATURE_SHARE)
+@dataclass(frozen=True)
+class IntervalBudget:
+    """What intervals may spend, and what that leaves to all others.
+
+    curvature: None where there can be no intervals, and lacking says why. products: None where the curvature tells how
+    much gradients differ between records.
+    """
+
+    rest: Target
+    curvature: Target | None = None
+    products: Target | None = None
+    lacking: tuple[str, ...] = ()
+
+
+def interval_budget(task: Task) -> IntervalBudget:
+    """Return how the budget is shared out for intervals."""
+    is_number, whole = task.loss.target is LabelKind.REALS, task.target
+    share, products = CURVATURE_SHARE_OF_NUMBERS if is_number else CURVATURE_SHARE, None
+    own, left = share_out(whole, share)
+    if is_number or task.protection.unit is Unit.PERSON:
+        products, left = share_out(left, PRODUCTS_SHARE / (1 - share))
     assert own is not None
     least = least_records(task, own)
     if task.n_records >= least:
-        return own, left, ()
+        return IntervalBudget(left, own, products)
     rare = "" if task.prevalence is None else f", where the share of one class is {task.prevalence:g},"
     why = (
-        f"no intervals can be expected: {directions(task)} coefficients at epsilon {task.target.epsilon:g}{rare} need "
+        f"no intervals can be expected: {directions(task)} coefficients at epsilon {whole.epsilon:g}{rare} need "
         f"about {least} records or more, and there are {task.n_records}. The plan spends nothing on intervals. Use "
         "fewer columns or a larger epsilon."
     )
-    return None, task.target, (why,)
+    return IntervalBudget(whole, lacking=(why,))
 
 
 def least_records(task: Task, own: Target) -> int:
@@ -453,9 +475,16 @@ def least_records(task: Task, own: Target) -> int:
     The noise moves eigenvalues by up to about `tau sqrt(2 (d + 1))`. Columns that say much the same need more, and so
     does a rare class: a record's curvature is `p (1 - p)` on average, at most 1/4.
     """
-    p = 0.5 if task.prevalence is None else task.prevalence
     least = directions(task) * _curvature_edge(task, own)
-    return math.ceil(least / (4 * p * (1 - p) * _BEST_CURVATURE * task.row_norm**2))
+    return math.ceil(least / (4 * _mean_curvature(task) * _BEST_CURVATURE * task.row_norm**2))
+
+
+def _mean_curvature(task: Task) -> float:
+    """Return the curvature of a usual record's loss: p (1 - p) of two classes, 1 of a number."""
+    if task.loss.target is LabelKind.REALS:
+        return 1.0
+    p = 0.5 if task.prevalence is None else task.prevalence
+    return p * (1 - p)
 
 
 def _curvature_edge(task: Task, own: Target) -> float:
@@ -472,13 +501,13 @@ def expected_intervals(task: Task, own: Target) -> float:
     The curvature along each is compared with its noise: below 1 there is none, up to 2 half of them have one. Without a
     profile that was released before, the categories of a column count as equally frequent.
     """
-    table, p = task.table, 0.5 if task.prevalence is None else task.prevalence
+    table = task.table
     if table is None:
         return float(directions(task))
     shares = table.shares or tuple((1 / k,) * k for k in table.categories)
     spread = table.n_numeric + sum(1 - math.fsum(f * f for f in each) for each in shares)
-    unit = (1 - CONSTANT**2) * task.row_norm**2 / (INFERENCE_CLIP_RADIUS**2 * spread)
-    of_number = _USUAL_CURVATURE * p * (1 - p) * task.n_records * unit / _curvature_edge(task, own)
+    unit = _USUAL_WEIGHT * (1 - CONSTANT**2) * task.row_norm**2 / (INFERENCE_CLIP_RADIUS**2 * spread)
+    of_number = _USUAL_CURVATURE * _mean_curvature(task) * task.n_records * unit / _curvature_edge(task, own)
     ratios = [of_number] * table.n_numeric
     for each in shares:
         rest = sorted(each)

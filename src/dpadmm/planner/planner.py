@@ -22,6 +22,7 @@ from dpadmm.noise.mechanisms import Family
 from dpadmm.planner.candidates import (
     RULE_OF_THUMB,
     Candidate,
+    IntervalBudget,
     RowForm,
     candidate_at,
     directions,
@@ -56,7 +57,7 @@ from dpadmm.problems.problem import Problem, check_declared
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.streams import SiloStream
 from dpadmm.queries.column_profile import ColumnProfile
-from dpadmm.queries.curvature import Curvature
+from dpadmm.queries.curvature import Curvature, ScoreProducts
 
 _HOPELESS = 0.1  # part of the learnable that must survive
 _DROWNED = 0.25  # weight of what is worse than nothing learned
@@ -126,8 +127,7 @@ class Plan:
     @property
     def curvature(self) -> Curvature | None:
         """What is released after the last, for intervals; None for nothing."""
-        last = self.spec.steps[-1]
-        return last if isinstance(last, Curvature) else None
+        return next((each for each in self.spec.sums if type(each) is Curvature), None)
 
     @property
     def lacks_intervals(self) -> bool:
@@ -321,12 +321,12 @@ def plan(task: Task, *, method: str | None = None, n_models: int | None = 1) -> 
 def _plan_models(task: Task, method: str | None, n_models: int) -> Plan:
     """Return the plan of so many models; those of several classes are trained against the rest."""
     methods = methods_for(task) if method is None else (method_called(task, method),)
-    whole, lacking, curvature = task.target, tuple[str, ...](), None
+    whole, budget = task.target, IntervalBudget(task.target)
     if task.profile.earlier_m > 0:
         task = replace(task, target=_rest_beside(task, methods[0]))
     if task.aim is Aim.INFERENCE:
-        curvature, rest, lacking = interval_budget(task)
-        task = replace(task, target=rest)
+        budget = interval_budget(task)
+        task = replace(task, target=budget.rest)
     share, target = _worthwhile_share(task, methods[0], n_models), task.target
     form = form_of(task, methods[0], share)
     for of_profile, of_model in _shared_budgets(target, share, n_models):
@@ -336,7 +336,7 @@ def _plan_models(task: Task, method: str | None, n_models: int) -> Plan:
         run = run_of(best.candidate, n_models)
         profile = None
         if of_profile is not None and task.table is not None:
-            numbers, categories = task.table.n_numeric, len(task.table.categories)
+            numbers, categories = task.table.n_numeric + task.table.n_targets, len(task.table.categories)
             profile = ColumnProfile(
                 n_numeric=numbers, n_categorical=categories, size=task.table.counts, target=of_profile
             )
@@ -350,8 +350,9 @@ def _plan_models(task: Task, method: str | None, n_models: int) -> Plan:
             f"between {plural(n_models, 'model')} and a column profile. Choose another method, "
             f"{checks.option_name('profile', 'off')}, or a larger delta."
         )
-    if curvature is not None:
-        spec = TrainingSpec.of(*spec.steps, Curvature(run, curvature))
+    if budget.curvature is not None:
+        products = None if budget.products is None else ScoreProducts(run, budget.products)
+        spec = TrainingSpec.of(*spec.steps, Curvature(run, budget.curvature), products)
     expected, simulated = forecast(best.candidate, n_models)
     is_hopeless = expected.judged.learned < _HOPELESS
     why = best.candidate.method.about.why if method is None else _beside_own_choice(best, form)
@@ -364,7 +365,7 @@ def _plan_models(task: Task, method: str | None, n_models: int) -> Plan:
         simulated=simulated,
         signal=best.norm,
         reasons=(why, *_reasons(best.candidate, rivals, sum(map(len, tried)), share)),
-        warnings=(*_warnings(best.candidate, is_hopeless, expected), *lacking),
+        warnings=(*_warnings(best.candidate, is_hopeless, expected), *budget.lacking),
         is_hopeless=is_hopeless,
     )
 

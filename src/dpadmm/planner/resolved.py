@@ -14,7 +14,7 @@ from dpadmm import checks
 from dpadmm.checks import option_name, safe_repr
 from dpadmm.core.budget import ReusedProfile
 from dpadmm.core.dataset import Dataset
-from dpadmm.core.task import AUTO, Aim, ProfileRule, TableShape, Task, nominal_sizes
+from dpadmm.core.task import AUTO, INFERENCE_LOSS, Aim, ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
@@ -25,7 +25,7 @@ from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import Plan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protection, Unit, View, relation_of
-from dpadmm.problems.losses import AnyLoss, Huber, Logistic, Loss, SmoothedHinge, Softmax
+from dpadmm.problems.losses import AnyLoss, Huber, LabelKind, Logistic, Loss, SmoothedHinge, Softmax
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
 from dpadmm.settings import CellRules, FitSettings, TrainingOptions
 
@@ -216,7 +216,7 @@ class ResolvedSettings:
         if isinstance(training.topology, str):
             checks.one_of("topology", training.topology, [_AUTO, *_TOPOLOGIES])
         if settings.class_weight is not None:
-            _check_class_weight(aim, method)
+            _check_class_weight(method)
         made = cls(
             settings=settings,
             protection=protection,
@@ -253,6 +253,7 @@ class ResolvedSettings:
 
     def public_rows(self, rows: Dataset) -> Dataset:
         """Return the rows with their public sizes: where the true ones are secret, nominal ones."""
+        rows = replace(rows, for_coefficients=self.aim is Aim.INFERENCE)
         if self.nominal_records is None:
             return rows
         return replace(rows, nominal=nominal_sizes(self.nominal_records, len(rows.rows)))
@@ -296,6 +297,8 @@ class ResolvedSettings:
         if strange:
             raise InputError(f"{option_name(strange[0])} does not go with {option_name('loss', choice)}. Leave it out.")
         cap = 1.0 if self.training.slope_cap is None else self.training.slope_cap
+        if is_real and self.aim is Aim.INFERENCE:
+            return INFERENCE_LOSS
         if n_classes < 3 or (self.n_models(n_classes) or 1) > 1:
             return self.own_loss or _LOSSES.get(choice) or Logistic(cap)
         return Softmax(n_classes, cap)
@@ -309,7 +312,8 @@ class ResolvedSettings:
 
     def table_task(self, sizes: tuple[int, ...], schema: Schema) -> Task:
         """Return the task for silos of these sizes with tables of this schema."""
-        loss, form = self.loss(len(schema.label.classes)), ProfileForm(schema.columns)
+        target = schema.target_columns if self.aim is Aim.INFERENCE else ()
+        loss, form = self.loss(len(schema.label.classes)), ProfileForm((*schema.columns, *target))
         return self.task(loss, sizes, schema.dimension, row_norm=schema.row_norm, form=form)
 
     def task_of(self, rows: Dataset, earlier: ReusedProfile | None) -> Task:
@@ -328,7 +332,8 @@ class ResolvedSettings:
         earlier: ReusedProfile | None = None,
     ) -> Task:
         """Return what a plan is made from: public facts about rows, and what is asked for."""
-        training = self.training
+        training, is_number = self.training, loss.target is LabelKind.REALS
+        n_targets, known = int(is_number and self.aim is Aim.INFERENCE), None if earlier is None else earlier.counts
         return Task(
             sizes=sizes,
             dimension=dimension,
@@ -338,7 +343,7 @@ class ResolvedSettings:
             network=network_of(training.topology, len(sizes)),
             regulariser=self.penalty,
             row_norm=row_norm,
-            table=None if form is None else TableShape.of(form, None if earlier is None else earlier.counts),
+            table=None if form is None else TableShape.of(form, known, n_targets),
             profile=self.profile if earlier is None else self.profile.with_earlier(earlier.counts.run, earlier.m),
             aim=self.aim,
             prevalence=training.prevalence,
@@ -347,13 +352,8 @@ class ResolvedSettings:
         )
 
 
-def _check_class_weight(aim: Aim, method: str | None) -> None:
-    """Refuse weights where coefficients are those of the population (C14), and where batches draw all rows alike."""
-    if aim is Aim.INFERENCE:
-        raise InputError(
-            f"{option_name('aim', aim.value)} tells coefficients of the population as it is, but "
-            f"{option_name('class_weight')} changes how much its classes count. Leave one out."
-        )
+def _check_class_weight(method: str | None) -> None:
+    """Refuse weights where batches draw all rows alike."""
     if method is not None and Family.SAMPLED in by_name()[method].about.noise:
         raise InputError(
             f"{option_name('method', method)} draws batches in which all rows have the same weight. Leave out "

@@ -30,11 +30,12 @@ _FINENESS = 2**26
 class PersonWeights:
     """The weights (n,) of a silo's rows, those of a person at most 1 in sum, and how many persons there are.
 
-    The number of persons is public, that of the rows is not.
+    The number of persons is public, that of the rows is not. codes: (n,) the number of each row's person, if known.
     """
 
     weights: Floats = field(repr=False)
     persons: int
+    codes: Ints | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse weights that are none, and fewer persons than the weights of the rows make."""
@@ -73,7 +74,7 @@ class PersonRows:
         most = len(codes) if keep is None else checks.count("keep", keep)
         kept = np.flatnonzero(place < most)
         weights = (_FINENESS // np.minimum(counts, most)) / _FINENESS
-        return cls(kept, PersonWeights(weights[codes[kept]], len(counts)))
+        return cls(kept, PersonWeights(weights[codes[kept]], len(counts), codes[kept]))
 
 
 # Rows scaled to a norm bound come out up to a few ulps above it; that is rounding, not a broken promise.
@@ -103,6 +104,8 @@ class Silos:
         A silo may then have any number of rows, none included.
     people: of each agent, what its rows count where a person may have several; None where every row counts one.
     class_weights: (n,) public weights of the rows' classes, above 0 and at most 1 (C13); None where all count the same.
+    weighs_long_rows: rows longer than `row_norm` are not refused, but count `min(1, row_norm^2/||a||^2)`: a row's
+        weight follows from its own features, and `w ||a||`, `w ||a||^2` are within what a row of norm `row_norm` has.
 
     >>> silos = Silos.from_parts([np.eye(2), np.eye(2)[:1]], [np.ones(2), -np.ones(1)], row_norm=1.0)
     >>> silos.n_agents, silos.sizes.tolist(), silos.dimension
@@ -117,6 +120,7 @@ class Silos:
     nominal: Ints | None = field(default=None, repr=False)
     people: tuple[PersonWeights, ...] | None = field(default=None, repr=False)
     class_weights: Floats | None = field(default=None, repr=False)
+    weighs_long_rows: bool = False
     n_agents: int = field(init=False, repr=False, compare=False)
     dimension: int = field(init=False, repr=False, compare=False)
     is_sparse: bool = field(init=False, repr=False, compare=False)
@@ -131,8 +135,9 @@ class Silos:
             # More could be lost in rounding than certificates count (C7). It follows from public facts alone: if one
             # row decided, it would change how all others are rounded.
             features = features.toarray()
-        is_short = row_norms(features) <= row_norm * (1 + ROW_NORM_SLACK)
-        if not is_short.all():
+        lengths = row_norms(features)
+        is_short = lengths <= row_norm * (1 + ROW_NORM_SLACK)
+        if not is_short.all() and not self.weighs_long_rows:
             silo = self.names[int(np.searchsorted(self.offsets, int(np.argmin(is_short)), side="right")) - 1]
             raise InputError(
                 f"{silo} has a row that is longer than the declared row_norm {row_norm:g}. "
@@ -155,6 +160,9 @@ class Silos:
             and ((self.class_weights > 0) & (self.class_weights <= 1)).all()
         ):
             raise InputError("Class weights must be one number per row, above 0 and at most 1.")
+        if self.weighs_long_rows:
+            own = np.minimum(1.0, row_norm / np.maximum(lengths, row_norm)) ** 2
+            weights = own if weights is None else own * weights
         if nominal is not None:
             if len(nominal) != len(sizes):
                 raise InputError(
@@ -176,6 +184,8 @@ class Silos:
         names: Sequence[str] | None = None,
         nominal: Sequence[int] | None = None,
         people: Sequence[PersonWeights] | None = None,
+        *,
+        weighs_long_rows: bool = False,
     ) -> "Silos":
         """Stack one feature matrix and one label vector per agent; refuse anything unusable, naming the silo."""
         checks.positive("row_norm", row_norm)
@@ -202,6 +212,7 @@ class Silos:
             names,
             None if nominal is None else np.array(nominal, dtype=np.int64),
             None if people is None else tuple(people),
+            weighs_long_rows=weighs_long_rows,
         )
 
     def with_nominal(self, sizes: Sequence[int]) -> "Silos":
@@ -236,7 +247,9 @@ class Silos:
         nominal = None if self.nominal is None else self.nominal[agents]
         people = None if self.people is None else tuple(self.people[int(i)] for i in agents)
         classes = None if self.class_weights is None else self.class_weights[index]
-        silos = Silos(features, self.labels[index], offsets, self.row_norm, names, nominal, people, classes)
+        silos = Silos(
+            features, self.labels[index], offsets, self.row_norm, names, nominal, people, classes, self.weighs_long_rows
+        )
         vars(silos).update(is_small=self.is_small)  # so that an agent's sums have the same bits alone and among others
         return silos
 
