@@ -2,14 +2,15 @@
 
     python benchmarks/intervals.py --fits 400 --cells 0 1 2 --keep fits.jsonl
 
-Every fit draws new records from a population, plans, pays for a column profile, descends and pays for the curvature (and
-for the products of gradients, where a number is predicted) with noise from its own seed, and prints intervals or none.
+Every fit draws new records from a population, plans, pays for a column profile, descends and pays for the curvature
+(and for products of gradients, where a number is predicted) with noise from its own seed, and prints intervals or none.
 Populations are synthetic designs, or the rows of a public table drawn with replacement (Adult and ACS, if DPADMM_DATA
 names their folder). The truth is what summaries say intervals are for: the optimum of the loss in the population, with
-the weights and the scale of that fit's own encoding. `plan` is the share of coefficients that the plan expects to get
-intervals, `fits` the share of fits that printed any interval, `told` that of coefficients that got one. Coverage counts
-all of these; standard errors are over fits. Fits that are in the file `--keep` are not done again. Seeds from 70,000 on
-are reserved for this table: nothing is tuned on them.
+the weights and the scale of that fit's own encoding; where the model is right, its coefficients, whatever rows count.
+`plan` is the share of coefficients that the plan expects to get intervals, `fits` the share of fits that printed any
+interval, `told` that of coefficients that got one. Coverage counts all of these; standard errors are over fits. Fits
+that are in the file `--keep` are not done again. Seeds from 70,000 on are reserved for this table: nothing is tuned on
+them.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -100,26 +101,32 @@ class Design:
     def label(self) -> Label:
         return RealLabel("y", -30, 30) if self.r2 else ThresholdLabel("y", 0)
 
+    @property
+    def coefficients(self) -> Floats | None:
+        """Of every feature, and the intercept, whatever rows count; None where residuals make weights matter."""
+        centre, scale = {"normal": (0.0, 1.0), "t3": (0.0, 1.7), "lognormal": (1.5, 1.7)}[self.shape]
+        slopes = self.slopes / scale
+        found = [*slopes, *([0.5, 0.0, -0.6] if self.category else []), self.intercept - centre * slopes.sum()]
+        return None if self.skew else np.array(found)
+
     def draw(self, rng: np.random.Generator, n: int) -> Part:
-        normal = rng.standard_normal((n, self.d)) @ self.mixing.T
+        normal, numbers = rng.standard_normal((n, self.d)) @ self.mixing.T, 0.0
         if self.shape == "t3":
-            x = normal * np.sqrt(3 / rng.chisquare(3, n))[:, None]
-            centred = x / 1.7
-        elif self.shape == "lognormal":
-            x = np.exp(0.9 * normal)
-            centred = (x - 1.5) / 1.7
+            numbers = normal * np.sqrt(3 / rng.chisquare(3, n))[:, None]
         else:
-            x = centred = normal
+            numbers = np.exp(0.9 * normal) if self.shape == "lognormal" else normal
         low, high = self.columns[0].lower, self.columns[0].upper  # type: ignore[attr-defined]
-        score, numbers = self.intercept + centred @ self.slopes, np.clip(x, low, high)
+        cells = numbers = np.clip(numbers, low, high)
         if self.category:
             group = rng.choice(3, n, p=(0.38 - self.category, 0.62, self.category))
-            score, numbers = score + np.array([0.5, 0.0, -0.6])[group], np.column_stack([numbers, group])
+            numbers, cells = np.column_stack([numbers, np.eye(3)[group]]), np.column_stack([cells, group])
+        known = replace(self, skew=False).coefficients
+        score = known[-1] + numbers @ known[:-1]
         if not self.r2:
-            return numbers, np.where(rng.random(n) < expit(score), 1.0, -1.0)
+            return cells, np.where(rng.random(n) < expit(score), 1.0, -1.0)
         noise = rng.gamma(2.0, 1.0, n) / np.sqrt(2) - np.sqrt(2) if self.skew else rng.standard_normal(n)
         noise = noise * np.sqrt(0.5 + 0.5 * np.minimum(normal[:, 0] ** 2, 9)) if self.skew else noise
-        return numbers, score + 1.2 * np.sqrt(1 / self.r2 - 1) * noise
+        return cells, score + 1.2 * np.sqrt(1 / self.r2 - 1) * noise
 
     def population(self) -> Iterator[Part]:
         for number in range(POPULATION // PART):
@@ -136,6 +143,7 @@ class Table:
     numbers: Floats
     labels: Floats
     r2: float = 0.0
+    coefficients: None = None
 
     def draw(self, rng: np.random.Generator, n: int) -> Part:
         chosen = rng.integers(0, len(self.labels), n)
@@ -242,28 +250,34 @@ class Cell:
 class Truth:
     """The coefficients of a population with the weights and the scale of a fit's encoding.
 
-    The optimum is found once for the whole population, as the first fit encodes it. For every other fit, what its
-    encoding changes is found in the population's first part and added.
+    Those of a design whose model is right are known. Else the optimum is found once for the whole population, as the
+    first fit encodes it; for every other fit, what its encoding changes is found in the population's first part.
     """
 
     def __init__(self, population: Design | Table, encoding: RowEncoding) -> None:
-        """Find the optimum of the whole population."""
-        self.columns, self.label, self.parts = population.columns, population.label, [*population.population()]
-        self.start = _in_units(encoding, self._optimum(encoding, self.parts[:1], None)[0])
-        self.whole = _in_units(encoding, self._optimum(encoding, self.parts, self.start)[0])
-        self.of_part = _in_units(encoding, self._optimum(encoding, self.parts[:1], self.start)[0])
+        """Find the optimum of the whole population, and n times the variances of the one of n records."""
+        self.columns, self.label = population.columns, population.label
+        known = population.coefficients
+        half, middle = (self.label.half_width, self.label.middle) if isinstance(self.label, RealLabel) else (1, 0)
+        self.known = None if known is None else np.append(known[:-1], known[-1] - middle) / half
+        self.parts = [*population.population()] if self.known is None else [next(population.population())]
+        start = _in_units(encoding, self._optimum(encoding, self.parts[:1], self.known)[0])
+        self.whole = _in_units(encoding, self._optimum(encoding, self.parts, start)[0])
+        w, covariance = self._optimum(encoding, self.parts[:1], start)
+        self.of_part, rows = _in_units(encoding, w), contrasts(self.columns, encoding, self.label).rows
+        self.variances = np.einsum("ij,jk,ik->i", rows, covariance, rows)
 
-    def of(self, encoding: RowEncoding, reported: Contrasts, n: int) -> tuple[Floats, Floats]:
-        """Return the coefficients, and standard errors of n records without privacy."""
-        w, covariance = self._optimum(encoding, self.parts[:1], self.of_part)
-        moved = _encoded(encoding, self.whole + _in_units(encoding, w) - self.of_part)
-        errors = np.sqrt(np.einsum("ij,jk,ik->i", reported.rows, covariance, reported.rows) / n)
-        return reported.of(moved), errors
+    def of(self, encoding: RowEncoding, reported: Contrasts) -> Floats:
+        """Return the coefficients of a fit."""
+        if self.known is not None:
+            return reported.of(_encoded(encoding, self.known))
+        w, _ = self._optimum(encoding, self.parts[:1], self.of_part)
+        return reported.of(_encoded(encoding, self.whole + _in_units(encoding, w) - self.of_part))
 
     def _optimum(self, encoding: RowEncoding, parts: list[Part], start: Floats | None) -> tuple[Floats, Floats]:
         """Return the optimum by Newton's method, and n times the covariance of the one of n records (sandwich)."""
         basis = contrasts(self.columns, encoding).basis
-        x = np.zeros(basis.shape[1]) if start is None else basis.T @ _encoded(encoding, start)
+        x = basis.T @ (encoding.target_centre_weights if start is None else _encoded(encoding, start))
         centre, scale = basis.T @ encoding.target_centre_weights, encoding.target_scale
         x = (x - centre) / scale
         k = len(x)
@@ -352,7 +366,7 @@ def fits(cell: Cell, numbers: list[int], seed: int) -> Iterator[Fit]:
         products = done.released.get("score products")
         found = estimate(CurvatureFacts.of(done.released["curvature"], 0.0, products, target=target), reported)
         truth = truth or Truth(population, done.encoding)
-        values, errors = truth.of(done.encoding, reported, cell.n)
+        values, errors = truth.of(done.encoding, reported), np.sqrt(truth.variances / cell.n)
         rows = interval_rows(found, reported, 0.95)
         covered = [
             None if row.low is None or row.high is None else float(row.low <= value <= row.high)

@@ -252,6 +252,12 @@ class RowEncoding:
         return slopes, constant - float(slopes @ self._centre)
 
     @property
+    def reach(self) -> tuple[float, float]:
+        """Return r and b with `e = b v / max(r, ||v||)` for every row v; r is far beyond all rows where none is cut."""
+        factor = 2.0**60 if self.keeps_length else 1.0
+        return factor * self.radius, factor * self.share
+
+    @property
     def target_centre_weights(self) -> Floats:
         """Weights of the constant feature alone that predict the centre of numbers for every row."""
         found = np.zeros(self.dimension)

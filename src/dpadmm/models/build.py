@@ -78,7 +78,7 @@ def released_model(
     if encoding is None:
         raise InputError("A model is made from rows that were encoded by the plan; these came encoded.")
     centre, scale = encoding.target_centre_weights, encoding.target_scale  # of the number that was trained on
-    coefficients, curvature = (centre + scale * outcome.models).ravel(), None
+    coefficients, curvature = (centre + scale * outcome.models.reshape(-1, encoding.dimension)).ravel(), None
     if Curvature.name in outcome.released:
         alone = outcome.cost(Curvature.name, plan.whole.delta)
         products = outcome.released.get(ScoreProducts.name)

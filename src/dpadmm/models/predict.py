@@ -84,13 +84,18 @@ def predict_from_scores(model: ReleasedModel, scores: Floats, threshold: float |
     """
     label, shifted, is_blank = model.schema.label, shift_to_threshold(model, scores, threshold), np.isnan(scores[:, 0])
     if isinstance(label, RealLabel):
-        return label.decode(shifted[:, 0], is_clipped=not model.schema.is_array and model.aim is Aim.PREDICTION)
+        return label.decode(shifted[:, 0], is_clipped=clips_numbers(model))
     which = shifted.argmax(axis=1) if model.n_scores > 1 else (shifted[:, 0] > 0).astype(np.intp)
     found = np.array(label.classes, dtype=None if model.schema.is_array else object)[which]
     if is_blank.any():
         found = found.astype(object)
         found[is_blank] = None
     return found
+
+
+def clips_numbers(model: ReleasedModel) -> bool:
+    """Return whether predicted numbers are moved within the label's range: of tables, unless coefficients matter."""
+    return not model.schema.is_array and model.aim is Aim.PREDICTION
 
 
 def encode_predictions(model: ReleasedModel, scores: Floats) -> Floats:

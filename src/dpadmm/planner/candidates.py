@@ -424,13 +424,18 @@ def run_of(candidate: Candidate, n_models: int = 1) -> RunSpec:
     return RunSpec(made, setting, target, schedule, FinalModel.TAIL_AVERAGE, n_models)
 
 
-CURVATURE_SHARE, CURVATURE_SHARE_OF_NUMBERS, PRODUCTS_SHARE = 0.1, 0.5, 0.05
-"""Parts of the squared budget m^2 that are spent on the curvature, for a class and for a number to predict, and on the
-products of gradients, for numbers and persons."""
+CURVATURE_SHARE, PRODUCTS_SHARE = 0.1, 0.05
+"""Parts of the squared budget m^2 that are spent on the curvature, and on the products of gradients of numbers and
+persons; on the curvature of numbers up to `_MOST_CURVATURE_SHARE`, until it is `_AMPLE` times its noise."""
 
+_MOST_CURVATURE_SHARE, _AMPLE = 0.5, 8.0
+_SETTLED_PART = 0.7  # of the rounds, whose gradients are averaged
 _TARGET_SCALE = 0.25  # of a number's deviation: how much noise on a prediction matters, times the rule of thumb
 _USUAL_CURVATURE = 0.9  # of a record along a direction, as a part of p (1 - p): not all have the mean probability
 _USUAL_WEIGHT = 0.7  # of a record, times its square along a direction: long rows count less
+RELATED = 1 / 3
+"""The part of a column's variance that others do not explain in tables of related columns."""
+
 _SURE = 2.0  # times the noise, from which on nearly all fits have an interval
 _BEST_CURVATURE = 0.06  # of a record along a direction, times the number of directions, at best: columns in no relation
 
@@ -451,8 +456,12 @@ class IntervalBudget:
 
 def interval_budget(task: Task) -> IntervalBudget:
     """Return how the budget is shared out for intervals."""
-    is_number, whole = task.loss.target is LabelKind.REALS, task.target
-    share, products = CURVATURE_SHARE_OF_NUMBERS if is_number else CURVATURE_SHARE, None
+    is_number, whole, share, products = task.loss.target is LabelKind.REALS, task.target, CURVATURE_SHARE, None
+    if is_number:
+        most, _ = share_out(whole, _MOST_CURVATURE_SHARE)
+        assert most is not None
+        clear = max(coefficient_ratios(task, most)[:1], default=1.0)
+        share = max(share, _MOST_CURVATURE_SHARE * min(1.0, (_AMPLE / clear) ** 2))
     own, left = share_out(whole, share)
     if is_number or task.protection.unit is Unit.PERSON:
         products, left = share_out(left, PRODUCTS_SHARE / (1 - share))
@@ -495,27 +504,55 @@ def _curvature_edge(task: Task, own: Target) -> float:
     return task.n_records * seen_noise(release) * math.sqrt(2 * (directions(task) + 1))
 
 
-def expected_intervals(task: Task, own: Target) -> float:
-    """Return how many coefficients are expected to get intervals, of columns in no relation to each other.
+def coefficient_ratios(task: Task, own: Target) -> list[float]:
+    """Return, for the numbers and then the categories' contrasts, the curvature along each over what noise may show.
 
-    The curvature along each is compared with its noise: below 1 there is none, up to 2 half of them have one. Without a
-    profile that was released before, the categories of a column count as equally frequent.
+    As if columns were in no relation to each other: below 1 there is no interval, up to 2 half of the fits have one.
+    Without a profile that was released before, the categories of a column count as equally frequent.
     """
     table = task.table
     if table is None:
-        return float(directions(task))
+        return [math.inf] * (directions(task) - 1)
+    shares = table.shares or tuple((1 / k,) * k for k in table.categories)
+    of_number = _mean_curvature(task) * task.n_records * _unit_square(task) / _curvature_edge(task, own)
+    ratios = [_USUAL_CURVATURE * of_number] * table.n_numeric
+    for each in shares:
+        common = max(range(len(each)), key=each.__getitem__)
+        rest = [f for place, f in enumerate(each) if place != common]
+        ratios += [_USUAL_CURVATURE * 2 * of_number * f * each[common] / (f + each[common]) for f in rest]
+    return ratios
+
+
+def _unit_square(task: Task) -> float:
+    """Return the weighted mean square of an encoded number: what one deviation of it is worth."""
+    table = task.table
+    assert table is not None
     shares = table.shares or tuple((1 / k,) * k for k in table.categories)
     spread = table.n_numeric + sum(1 - math.fsum(f * f for f in each) for each in shares)
-    unit = _USUAL_WEIGHT * (1 - CONSTANT**2) * task.row_norm**2 / (INFERENCE_CLIP_RADIUS**2 * spread)
-    of_number = _USUAL_CURVATURE * _mean_curvature(task) * task.n_records * unit / _curvature_edge(task, own)
-    ratios = [of_number] * table.n_numeric
-    for each in shares:
-        rest = sorted(each)
-        common = rest.pop()
-        ratios += [2 * of_number * f * common / (f + common) for f in rest]
+    return _USUAL_WEIGHT * (1 - CONSTANT**2) * task.row_norm**2 / (INFERENCE_CLIP_RADIUS**2 * spread)
+
+
+def expected_intervals(task: Task, own: Target, related: float = 1.0) -> float:
+    """Return how many coefficients are expected to get intervals.
+
+    related: the part of a column's variance that the others do not explain, 1 for columns in no relation.
+    """
+    ratios = [related * ratio for ratio in coefficient_ratios(task, own)]
     number = sum(0.0 if ratio < 1 else 0.5 if ratio <= _SURE else 1.0 for ratio in ratios)
-    has_intercept = directions(task) > len(ratios)
-    return number + (has_intercept and number > 0)
+    return number + (directions(task) > len(ratios) and number > 0)
+
+
+def expected_error(task: Task) -> float | None:
+    """Return the standard error of the coefficient of a number, for one deviation of it, over that without privacy.
+
+    None where there is no table. What gradients leave of the budget, as if columns were in no relation to each other.
+    """
+    if task.table is None:
+        return None
+    rounds, sampled = 1.0 if task.loss.target is LabelKind.REALS else _SETTLED_PART, _mean_curvature(task)
+    sampled *= task.n_records * _unit_square(task)
+    noise = (task.n_records * unit_noise(task, NoisyGradients)) ** 2 / rounds
+    return math.sqrt(1 + noise / sampled)
 
 
 def directions(task: Task) -> int:

@@ -20,12 +20,14 @@ from dpadmm.methods.base import Method, Topology
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise.mechanisms import Family
 from dpadmm.planner.candidates import (
+    RELATED,
     RULE_OF_THUMB,
     Candidate,
     IntervalBudget,
     RowForm,
     candidate_at,
     directions,
+    expected_error,
     expected_intervals,
     form_of,
     interval_budget,
@@ -213,19 +215,33 @@ class Plan:
         """Say what intervals cost; why there are none is a warning."""
         if self.curvature is None:
             return ""
-        cost = f"epsilon {self.curvature.target.epsilon:.3g}"
-        table = self.task.table
+        table, many = self.task.table, directions(self.task)
         rare = "" if table is None or table.shares or not table.categories else " and no category is rare"
+        longer = expected_error(self.task)
+        length = (
+            ""
+            if longer is None
+            else f"; about {longer:.2g} times as long as without privacy where columns are unrelated"
+        )
+        related = expected_intervals(self.task, self.curvature.target, RELATED)
         return (
-            f"from the curvature of the loss, released last for {cost}; expected for about "
-            f"{self.expected_intervals:.3g} of {directions(self.task)} coefficients if columns are unrelated (related "
-            f"ones need two to five times the records){rare}"
+            f"from the curvature of the loss, released last for epsilon {self.curvature.target.epsilon:.3g}; expected "
+            f"for at most {self.expected_intervals:.3g} of {many} coefficients, if columns are unrelated{rare}, and "
+            f"for {related:.3g} if the others explain two thirds of each{length}"
         )
 
     @property
     def expected_intervals(self) -> float:
         """How many coefficients are expected to have intervals, if columns are unrelated; see `expected_intervals`."""
         return 0.0 if self.curvature is None else expected_intervals(self.task, self.curvature.target)
+
+    def _expected_of_intervals(self) -> dict[str, Any]:
+        """Return what is expected of intervals, nothing without any."""
+        if self.curvature is None:
+            return {}
+        related = expected_intervals(self.task, self.curvature.target, RELATED)
+        longer = expected_error(self.task)
+        return {"expected_intervals": self.expected_intervals, "if_related": related, "expected_length": longer}
 
     def __str__(self) -> str:
         """As `describe`."""
@@ -249,7 +265,7 @@ class Plan:
             "clip_radius": self.clip_radius,
             "profile_epsilon": None if self.profile is None else self.profile.target.epsilon,
             "curvature_epsilon": None if self.curvature is None else self.curvature.target.epsilon,
-            **({} if self.curvature is None else {"expected_intervals": self.expected_intervals}),
+            **self._expected_of_intervals(),
             "tolerance": self.run.setting.tolerance,
             "noise_std": self.noise_std.tolist(),
             "share_std": None if shares is None else (self.noise_std / math.sqrt(shares.honest)).tolist(),

@@ -298,6 +298,13 @@ class ResolvedSettings:
             raise InputError(f"{option_name(strange[0])} does not go with {option_name('loss', choice)}. Leave it out.")
         cap = 1.0 if self.training.slope_cap is None else self.training.slope_cap
         if is_real and self.aim is Aim.INFERENCE:
+            if self.own_loss not in (None, _LOSSES["huber"]):
+                raise InputError(
+                    f"huber_threshold does not go with {option_name('aim', 'inference')}, where residuals are clipped "
+                    "at three deviations of the target. Leave it out.",
+                    setting="aim",
+                    code="combination",
+                )
             return INFERENCE_LOSS
         if n_classes < 3 or (self.n_models(n_classes) or 1) > 1:
             return self.own_loss or _LOSSES.get(choice) or Logistic(cap)

@@ -140,23 +140,14 @@ class ScoreProducts(Curvature):
 
     def noise_plan(self, facts: ReleaseFacts, is_secure: bool) -> NoisePlan:
         """Return its one release, as the curvature's."""
-        gradient = self.run.setting.problem.functions.constants.record_gradient
-
-        def certify(silos: Sequence[LocalFunction]) -> Certificate:
-            return score_products(silos, record_gradient=gradient)
-
-        where = (replace(facts, is_pooled=True), self.round, is_secure)
-        planned = _plan_matrix(self.run.setting, self.target, self.kind, certify, gradient**2, *where)
+        shared = replace(facts, is_pooled=True)
+        planned = plan_products(self.run.setting, self.target, shared, self.round, is_secure)
         return planned.with_declared(self.run.declared)
 
     def values(self, source: Any, released: Mapping[str, Any]) -> Floats:
         """Return every silo's packed sum where the run has settled, (silos, d(d + 1)/2)."""
         (problem,) = source.problems(self.run, released)
-        risk, (point, _) = problem.functions, self._means(released, self._settled)
-        if not isinstance(risk, EmpiricalRisk):
-            raise InputError("Products of gradients are released of rows in memory, for losses of one score (C14).")
-        silos = range(problem.n_agents)
-        return np.stack([problem.weights[i] * pack(risk.score_products(i, point)) for i in silos])
+        return product_messages(problem, self._means(released, self._settled)[0])
 
     def read(self, noisy: Floats, noise_std: float, released: Mapping[str, Any]) -> Any:
         """Return the matrix and the noise on its diagonal, in the scale of sums over records."""
@@ -172,6 +163,16 @@ def plan_curvature(setting: Setting, target: Target, facts: ReleaseFacts, k: int
         return curvature_sum(silos, record_curvature=size)
 
     return _plan_matrix(setting, target, CURVATURE, certify, size, facts, k, is_secure)
+
+
+def plan_products(setting: Setting, target: Target, facts: ReleaseFacts, k: int, is_secure: bool) -> NoisePlan:
+    """Return the release of the products of gradients in round k, from public facts alone."""
+    gradient = setting.problem.functions.constants.record_gradient
+
+    def certify(silos: Sequence[LocalFunction]) -> Certificate:
+        return score_products(silos, record_gradient=gradient)
+
+    return _plan_matrix(setting, target, PRODUCTS, certify, gradient**2, facts, k, is_secure)
 
 
 def _plan_matrix(
@@ -207,6 +208,15 @@ def curvature_messages(problem: Problem, points: Floats) -> Floats:
     return np.stack(
         [np.stack([problem.weights[i] * pack(bare.hessian(i, point)) for point in points.T], axis=1) for i in silos]
     )
+
+
+def product_messages(problem: Problem, point: Floats) -> Floats:
+    """Return every silo's part of the sum of products of gradients at a public point (d,), (silos, d(d + 1)/2)."""
+    risk = problem.functions
+    if not isinstance(risk, EmpiricalRisk):
+        raise InputError("Products of gradients are released of rows in memory, for losses of one score (C14).")
+    silos = range(problem.n_agents)
+    return np.stack([problem.weights[i] * pack(risk.score_products(i, point)) for i in silos])
 
 
 def packed_size(dimension: int) -> int:
