@@ -285,6 +285,57 @@ def test_the_category_to_compare_with_can_be_chosen():
             model.summary(reference=wrong)
 
 
+class TestWanted:
+    def table(self, rare=0.004, n=N):
+        X, y = rows(n=n)
+        town = np.random.default_rng(9).choice(["P", "Q", "R"], n, p=[0.6, 0.4 - rare, rare])
+        table = pd.DataFrame(X, columns=list("abc")).assign(town=town, y=np.where(y == 1, "yes", "no"))
+        return table, dict.fromkeys("abc", BOUNDS) | {"town": ["P", "Q", "R"], "y": ("yes", "no")}
+
+    def fit(self, table, known, wanted, **more):
+        asked = {"epsilon": 2.0, "delta": 1e-5, "schema": known, "aim": "inference", "wanted": wanted}
+        return dpadmm.fit(table, "y", **grouped(**asked, **more))
+
+    def test_without_hope_only_the_profile_is_spent_and_the_next_fit_reads_it(self, tmp_path):
+        table, known = self.table()
+        held = {"ledger": tmp_path / "l.ledger", "budget": 6.0}
+        with pytest.raises(InputError, match=r"town=R.*Only the column profile was spent"):
+            self.fit(table, known, ("a", "town=R"), **held)
+        with Ledger.open(held["ledger"]) as ledger:
+            spent = ledger.statement().spent_epsilon
+            assert len(ledger.runs()) == 1
+        assert 0 < spent < 0.7
+        model = self.fit(table, known, ("a", "town=Q"), ledger=held["ledger"])
+        assert model.guarantee.epsilon == pytest.approx(2.0, rel=1e-4)
+        with Ledger.open(held["ledger"]) as ledger:
+            assert ledger.statement().spent_epsilon == pytest.approx(2.0, rel=1e-3)
+        named = {row.name: row for row in model.summary().rows}
+        assert named["a"].low is not None
+
+    def test_with_hope_the_fit_costs_what_it_would_have(self, tmp_path):
+        table, known = self.table(rare=0.2)
+        model = self.fit(table, known, ("town", "b"), ledger=tmp_path / "l.ledger", budget=2.5)
+        assert model.guarantee.epsilon == pytest.approx(2.0, rel=1e-4)
+        assert model.profile is not None
+        assert model.guarantee.is_private_release
+        with Ledger.open(tmp_path / "l.ledger") as ledger:
+            assert ledger.statement().spent_epsilon == pytest.approx(2.0, rel=1e-3)
+
+    def test_what_is_known_beforehand_is_refused_before_anything_is_spent(self, tmp_path):
+        table, known = self.table(n=600)
+        held = {"ledger": tmp_path / "l.ledger", "budget": 6.0}
+        for wanted, more, message in (
+            (("a",), {"epsilon": 0.3}, "Nothing was spent"),
+            (("town=S",), {}, "town=S"),
+            (("d",), {}, "names the coefficient"),
+            (("a",), {"aim": "prediction"}, "wanted"),
+        ):
+            asked = {"epsilon": 2.0, "delta": 1e-5, "schema": known, "aim": "inference", "wanted": wanted} | more
+            with pytest.raises(InputError, match=message):
+                dpadmm.fit(table, "y", **grouped(**asked, **held))
+            assert not held["ledger"].exists()
+
+
 @pytest.mark.slow
 def test_intervals_cover_as_often_as_they_say():
     """200 fits of 4 coefficients: the share of 95 % intervals that cover is between 92 and 98 %."""

@@ -8,7 +8,7 @@ from dpadmm.core.task import Aim, TableShape, Task
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Participant
 from dpadmm.networks import ring
-from dpadmm.planner.candidates import CURVATURE_SHARE, expected_intervals, least_records
+from dpadmm.planner.coefficients import CURVATURE_SHARE, expected_intervals, least_records
 from dpadmm.planner.drafting import federation_terms
 from dpadmm.planner.planner import plan
 from dpadmm.privacy.accounting import Target
@@ -138,7 +138,7 @@ def test_the_plan_says_how_many_intervals_to_expect():
     shape = TableShape(4, (3,))
     many = task_of((100_000,), dimension=8, table=shape)
     assert plan(many).expected_intervals == 7
-    assert "about 7 of 7 coefficients" in " ".join(plan(many).describe().split())
+    assert "at most 7 of 7 coefficients" in " ".join(plan(many).describe().split())
     rare = replace(many, table=replace(shape, shares=((0.6, 0.399, 0.001),)))
     assert plan(rare).expected_intervals == 6
     assert plan(rare).as_json()["expected_intervals"] == 6

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
 
 import numpy as np
 
@@ -279,26 +278,6 @@ def nominal_sizes(n_records: int, n_silos: int) -> tuple[int, ...]:
     if checks.count("nominal_records", n_records) < n_silos:
         raise InputError(f"nominal_records must be at least the {n_silos} silos there are, got {n_records}.")
     return tuple(n_records // n_silos + (i < n_records % n_silos) for i in range(n_silos))
-
-
-def task_json(task: Task) -> dict[str, Any]:
-    """Return the task as plain values; loss and regulariser as they are written in Python."""
-    who, facts = task.protection, ("dimension", "row_norm", "prevalence", "expected_auc", "expected_r2")
-    return {name: getattr(task, name) for name in facts} | {
-        "sizes": list(task.sizes),
-        "loss": repr(task.loss),
-        "epsilon": task.target.epsilon,
-        "delta": task.target.delta,
-        "unit": who.unit.value,
-        "relation": who.relation.value,
-        "view": who.view.value,
-        "colluders": who.n_colluders,
-        "records_per_person": who.records_per_person,
-        "silos_per_person": who.silos_per_person,
-        "edges": None if task.network is None else task.network.edges.tolist(),
-        "regulariser": None if task.regulariser is None else repr(task.regulariser),
-        "aim": task.aim.value,
-    }
 
 
 def _moderate(name: str, value: float) -> None:

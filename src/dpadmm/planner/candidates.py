@@ -27,10 +27,8 @@ import numpy as np
 
 from dpadmm.checks import nearest, safe_repr
 from dpadmm.checks import option_name as named
-from dpadmm.core.budget import share_out
-from dpadmm.core.spec import FinalModel, ReleaseFacts, RunSpec
+from dpadmm.core.spec import FinalModel, RunSpec
 from dpadmm.core.task import INFERENCE_LOSS, Aim, Task
-from dpadmm.data.encoding import CONSTANT
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Setting, Topology, plannable
 from dpadmm.methods.decentralised import is_ridge
@@ -43,11 +41,9 @@ from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import NeighbouringRelation, Unit, View
-from dpadmm.privacy.releases import seen_noise
 from dpadmm.problems.losses import AnyLoss, LabelKind, Logistic, Softmax
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
-from dpadmm.queries.curvature import plan_curvature
 
 
 @dataclass(frozen=True)
@@ -86,6 +82,7 @@ _CLIP_RADIUS = 0.6
 INFERENCE_CLIP_RADIUS = 1.0
 """The length from which on rows count less where coefficients are estimated, in units of a usual row."""
 
+_TARGET_SCALE = 0.25  # of a number's deviation: how much noise on a prediction matters, times the rule of thumb
 _LEAST_SHARE, _MOST_SHARE, _SHARE_SEEN, _MOST_PROFILE_NOISE = 0.01, 0.1, 0.005, 0.08
 _NOISELESS = 1e5  # Theta beyond which noise is nothing
 _MOST_HEADROOM = 3000.0  # Theta beyond which the bias of a capped loss would cost more than noise
@@ -422,139 +419,3 @@ def run_of(candidate: Candidate, n_models: int = 1) -> RunSpec:
     # Gradients forget old noise quickly, so late rounds must not carry more of it.
     schedule = Constant() if about.longest_step < math.inf else Tail()
     return RunSpec(made, setting, target, schedule, FinalModel.TAIL_AVERAGE, n_models)
-
-
-CURVATURE_SHARE, PRODUCTS_SHARE = 0.1, 0.05
-"""Parts of the squared budget m^2 that are spent on the curvature, and on the products of gradients of numbers and
-persons; on the curvature of numbers up to `_MOST_CURVATURE_SHARE`, until it is `_AMPLE` times its noise."""
-
-_MOST_CURVATURE_SHARE, _AMPLE = 0.5, 8.0
-_SETTLED_PART = 0.7  # of the rounds, whose gradients are averaged
-_TARGET_SCALE = 0.25  # of a number's deviation: how much noise on a prediction matters, times the rule of thumb
-_USUAL_CURVATURE = 0.9  # of a record along a direction, as a part of p (1 - p): not all have the mean probability
-_USUAL_WEIGHT = 0.7  # of a record, times its square along a direction: long rows count less
-RELATED = 1 / 3
-"""The part of a column's variance that others do not explain in tables of related columns."""
-
-_SURE = 2.0  # times the noise, from which on nearly all fits have an interval
-_BEST_CURVATURE = 0.06  # of a record along a direction, times the number of directions, at best: columns in no relation
-
-
-@dataclass(frozen=True)
-class IntervalBudget:
-    """What intervals may spend, and what that leaves to all others.
-
-    curvature: None where there can be no intervals, and lacking says why. products: None where the curvature tells how
-    much gradients differ between records.
-    """
-
-    rest: Target
-    curvature: Target | None = None
-    products: Target | None = None
-    lacking: tuple[str, ...] = ()
-
-
-def interval_budget(task: Task) -> IntervalBudget:
-    """Return how the budget is shared out for intervals."""
-    is_number, whole, share, products = task.loss.target is LabelKind.REALS, task.target, CURVATURE_SHARE, None
-    if is_number:
-        most, _ = share_out(whole, _MOST_CURVATURE_SHARE)
-        assert most is not None
-        clear = max(coefficient_ratios(task, most)[:1], default=1.0)
-        share = max(share, _MOST_CURVATURE_SHARE * min(1.0, (_AMPLE / clear) ** 2))
-    own, left = share_out(whole, share)
-    if is_number or task.protection.unit is Unit.PERSON:
-        products, left = share_out(left, PRODUCTS_SHARE / (1 - share))
-    assert own is not None
-    least = least_records(task, own)
-    if task.n_records >= least:
-        return IntervalBudget(left, own, products)
-    rare = "" if task.prevalence is None else f", where the share of one class is {task.prevalence:g},"
-    why = (
-        f"no intervals can be expected: {directions(task)} coefficients at epsilon {whole.epsilon:g}{rare} need "
-        f"about {least} records or more, and there are {task.n_records}. The plan spends nothing on intervals. Use "
-        "fewer columns or a larger epsilon."
-    )
-    return IntervalBudget(whole, lacking=(why,))
-
-
-def least_records(task: Task, own: Target) -> int:
-    """Return how many records it takes for intervals at best: the curvature must exceed its noise in all directions.
-
-    The noise moves eigenvalues by up to about `tau sqrt(2 (d + 1))`. Columns that say much the same need more, and so
-    does a rare class: a record's curvature is `p (1 - p)` on average, at most 1/4.
-    """
-    least = directions(task) * _curvature_edge(task, own)
-    return math.ceil(least / (4 * _mean_curvature(task) * _BEST_CURVATURE * task.row_norm**2))
-
-
-def _mean_curvature(task: Task) -> float:
-    """Return the curvature of a usual record's loss: p (1 - p) of two classes, 1 of a number."""
-    if task.loss.target is LabelKind.REALS:
-        return 1.0
-    p = 0.5 if task.prevalence is None else task.prevalence
-    return p * (1 - p)
-
-
-def _curvature_edge(task: Task, own: Target) -> float:
-    """Return what the noise alone shows in the curvature summed over the records."""
-    setting = Setting(Problem.of(task.functions()), 1, 0.0, protection=task.protection)
-    facts = ReleaseFacts(task.sizes, task.protection, is_pooled=True)
-    (release,) = plan_curvature(setting, own, facts, 2, is_secure=False)
-    return task.n_records * seen_noise(release) * math.sqrt(2 * (directions(task) + 1))
-
-
-def coefficient_ratios(task: Task, own: Target) -> list[float]:
-    """Return, for the numbers and then the categories' contrasts, the curvature along each over what noise may show.
-
-    As if columns were in no relation to each other: below 1 there is no interval, up to 2 half of the fits have one.
-    Without a profile that was released before, the categories of a column count as equally frequent.
-    """
-    table = task.table
-    if table is None:
-        return [math.inf] * (directions(task) - 1)
-    shares = table.shares or tuple((1 / k,) * k for k in table.categories)
-    of_number = _mean_curvature(task) * task.n_records * _unit_square(task) / _curvature_edge(task, own)
-    ratios = [_USUAL_CURVATURE * of_number] * table.n_numeric
-    for each in shares:
-        common = max(range(len(each)), key=each.__getitem__)
-        rest = [f for place, f in enumerate(each) if place != common]
-        ratios += [_USUAL_CURVATURE * 2 * of_number * f * each[common] / (f + each[common]) for f in rest]
-    return ratios
-
-
-def _unit_square(task: Task) -> float:
-    """Return the weighted mean square of an encoded number: what one deviation of it is worth."""
-    table = task.table
-    assert table is not None
-    shares = table.shares or tuple((1 / k,) * k for k in table.categories)
-    spread = table.n_numeric + sum(1 - math.fsum(f * f for f in each) for each in shares)
-    return _USUAL_WEIGHT * (1 - CONSTANT**2) * task.row_norm**2 / (INFERENCE_CLIP_RADIUS**2 * spread)
-
-
-def expected_intervals(task: Task, own: Target, related: float = 1.0) -> float:
-    """Return how many coefficients are expected to get intervals.
-
-    related: the part of a column's variance that the others do not explain, 1 for columns in no relation.
-    """
-    ratios = [related * ratio for ratio in coefficient_ratios(task, own)]
-    number = sum(0.0 if ratio < 1 else 0.5 if ratio <= _SURE else 1.0 for ratio in ratios)
-    return number + (directions(task) > len(ratios) and number > 0)
-
-
-def expected_error(task: Task) -> float | None:
-    """Return the standard error of the coefficient of a number, for one deviation of it, over that without privacy.
-
-    None where there is no table. What gradients leave of the budget, as if columns were in no relation to each other.
-    """
-    if task.table is None:
-        return None
-    rounds, sampled = 1.0 if task.loss.target is LabelKind.REALS else _SETTLED_PART, _mean_curvature(task)
-    sampled *= task.n_records * _unit_square(task)
-    noise = (task.n_records * unit_noise(task, NoisyGradients)) ** 2 / rounds
-    return math.sqrt(1 + noise / sampled)
-
-
-def directions(task: Task) -> int:
-    """Return how many coefficients there are: the categories of a column always sum to one."""
-    return task.dimension - (0 if task.table is None else len(task.table.categories))

@@ -14,23 +14,17 @@ from dpadmm import checks
 from dpadmm.checks import plural
 from dpadmm.core.budget import share_out
 from dpadmm.core.spec import RunSpec, TrainingSpec
-from dpadmm.core.task import Aim, Task, task_json
+from dpadmm.core.task import Aim, Task
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Topology
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise.mechanisms import Family
 from dpadmm.planner.candidates import (
-    RELATED,
     RULE_OF_THUMB,
     Candidate,
-    IntervalBudget,
     RowForm,
     candidate_at,
-    directions,
-    expected_error,
-    expected_intervals,
     form_of,
-    interval_budget,
     losses_for,
     method_called,
     methods_for,
@@ -38,6 +32,13 @@ from dpadmm.planner.candidates import (
     ratios_for,
     run_of,
     unit_noise,
+)
+from dpadmm.planner.coefficients import (
+    IntervalBudget,
+    expected_intervals,
+    interval_budget,
+    interval_json,
+    interval_text,
 )
 from dpadmm.planner.forecast import (
     SIGNAL_WORLDS,
@@ -176,7 +177,7 @@ class Plan:
             ("Budget", f"epsilon {self.whole.epsilon:g}, delta {self.whole.delta:g}"),
             ("Protects", f"{hidden} from {hidden.observer}"),
             ("Encoding", self._encoding_text()),
-            ("Intervals", self._interval_text()),
+            ("Intervals", interval_text(self.task, self.curvature)),
             ("Method", f"{self.method}, {plural(self.rounds, 'round')}"),
             *zip(("Why", ""), dict.fromkeys((*self.reasons[:1], *self.reasons[-1:])), strict=False),
             ("Noise", self._noise_text()),
@@ -211,37 +212,10 @@ class Plan:
             return f"by the column profile that run {self.task.profile.earlier_run!r} released, at no further cost"
         return "by public bounds and categories alone"
 
-    def _interval_text(self) -> str:
-        """Say what intervals cost; why there are none is a warning."""
-        if self.curvature is None:
-            return ""
-        table, many = self.task.table, directions(self.task)
-        rare = "" if table is None or table.shares or not table.categories else " and no category is rare"
-        longer = expected_error(self.task)
-        length = (
-            ""
-            if longer is None
-            else f"; about {longer:.2g} times as long as without privacy where columns are unrelated"
-        )
-        related = expected_intervals(self.task, self.curvature.target, RELATED)
-        return (
-            f"from the curvature of the loss, released last for epsilon {self.curvature.target.epsilon:.3g}; expected "
-            f"for at most {self.expected_intervals:.3g} of {many} coefficients, if columns are unrelated{rare}, and "
-            f"for {related:.3g} if the others explain two thirds of each{length}"
-        )
-
     @property
     def expected_intervals(self) -> float:
         """How many coefficients are expected to have intervals, if columns are unrelated; see `expected_intervals`."""
         return 0.0 if self.curvature is None else expected_intervals(self.task, self.curvature.target)
-
-    def _expected_of_intervals(self) -> dict[str, Any]:
-        """Return what is expected of intervals, nothing without any."""
-        if self.curvature is None:
-            return {}
-        related = expected_intervals(self.task, self.curvature.target, RELATED)
-        longer = expected_error(self.task)
-        return {"expected_intervals": self.expected_intervals, "if_related": related, "expected_length": longer}
 
     def __str__(self) -> str:
         """As `describe`."""
@@ -265,7 +239,7 @@ class Plan:
             "clip_radius": self.clip_radius,
             "profile_epsilon": None if self.profile is None else self.profile.target.epsilon,
             "curvature_epsilon": None if self.curvature is None else self.curvature.target.epsilon,
-            **self._expected_of_intervals(),
+            **interval_json(self.task, self.curvature),
             "tolerance": self.run.setting.tolerance,
             "noise_std": self.noise_std.tolist(),
             "share_std": None if shares is None else (self.noise_std / math.sqrt(shares.honest)).tolist(),
@@ -634,3 +608,23 @@ def large_delta_text(delta: float, n_records: int) -> str:
         f"delta {delta:g} is above 1/n = {1 / n_records:.2g}: such a guarantee allows somebody's record to be "
         "published outright. Choose a delta well below 1/n."
     )
+
+
+def task_json(task: Task) -> dict[str, Any]:
+    """Return the task as plain values; loss and regulariser as they are written in Python."""
+    who, facts = task.protection, ("dimension", "row_norm", "prevalence", "expected_auc", "expected_r2")
+    return {name: getattr(task, name) for name in facts} | {
+        "sizes": list(task.sizes),
+        "loss": repr(task.loss),
+        "epsilon": task.target.epsilon,
+        "delta": task.target.delta,
+        "unit": who.unit.value,
+        "relation": who.relation.value,
+        "view": who.view.value,
+        "colluders": who.n_colluders,
+        "records_per_person": who.records_per_person,
+        "silos_per_person": who.silos_per_person,
+        "edges": None if task.network is None else task.network.edges.tolist(),
+        "regulariser": None if task.regulariser is None else repr(task.regulariser),
+        "aim": task.aim.value,
+    }

@@ -213,6 +213,13 @@ class ResolvedSettings:
             privacy.neighbours,
         )
         aim, method = checks.member("aim", settings.aim, Aim), method_name(settings.method)
+        if training.wanted and aim is not Aim.INFERENCE:
+            raise InputError(
+                f"{option_name('wanted')} names coefficients that must get an interval, which are for "
+                f"{option_name('aim', 'inference')}. Add that, or leave it out.",
+                setting="wanted",
+                code="combination",
+            )
         if isinstance(training.topology, str):
             checks.one_of("topology", training.topology, [_AUTO, *_TOPOLOGIES])
         if settings.class_weight is not None:
