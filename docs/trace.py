@@ -175,7 +175,7 @@ STAGES = (
 """What happens in which file of core, in order."""
 
 PICTURE = Path(__file__).parent / "pictures" / "way.svg"
-_WIDTH, _LINE, _GAP, _LETTERS = 760, 17, 16, 116
+_WIDTH, _LINE, _GAP, _COLUMNS = 760, 17, 16, 116
 
 
 def stages(found: list[str]) -> list[list[str]]:
@@ -203,7 +203,7 @@ def picture(found: list[str]) -> str:
     """Return the stages as SVG, from the table (top) to the model (bottom), with the modules that took part."""
     parts, top = [], 10
     for stage, modules in zip(STAGES, stages(found), strict=True):
-        shown = textwrap.wrap(", ".join(modules), _LETTERS, break_on_hyphens=False)
+        shown = textwrap.wrap(", ".join(modules), _COLUMNS, break_on_hyphens=False)
         height = 36 + _LINE * (len(stage.args) + len(shown))
         if parts:
             parts.append(f'<path class="arrow" d="M {_WIDTH / 2:g} {top - _GAP} v {_GAP - 4}"/>')

@@ -9,6 +9,15 @@ from dpadmm.core.spec import TrainingSpec
 from dpadmm.estimators import PrivateLogisticRegression
 
 
+class Bare:
+    """A sampler that adds no noise, so that a test sees what the noise would be added to."""
+
+    is_secure = False
+
+    def perturb(self, values, releases, draw):
+        return values
+
+
 def with_rounds(plan, rounds):
     """Return a plan with fewer rounds: enough for a test, and quicker with exact noise."""
     run = plan.run

@@ -33,6 +33,7 @@ _HOMES = {
     "PrivateLinearRegression": "estimators.regression",
     "PrivateLinearSVC": "estimators.classifiers",
     "PrivateLogisticRegression": "estimators.classifiers",
+    "PrivatePoissonRegressor": "estimators.counts",
     "PrivateSearchCV": "estimators.search",
     "Schema": "data.schema",
     "TableOptions": "settings",

@@ -23,7 +23,7 @@ from dpadmm.estimators.notices import (
 )
 from dpadmm.estimators.tables import PublicFacts, TableFit
 from dpadmm.planner.planner import Plan
-from dpadmm.settings import CellRules, FitSettings, OutputFiles, Privacy, TableOptions, TrainingOptions
+from dpadmm.settings import REAL_LOSSES, CellRules, FitSettings, OutputFiles, Privacy, TableOptions, TrainingOptions
 
 _SIMULATED = "seed is set, so the noise is simulated: the result is NOT a private release. Leave out seed to make one."
 _NO_LEDGER = no_ledger_notice("fit", "...")
@@ -74,7 +74,8 @@ def fit(
     schema : Schema, path or dict
         A `Schema`, the path of its file, or what is publicly known about columns and target by name: a pair (low, high)
         for a number, a list of categories, for the target (yes, no) or all classes, or (low, high) with
-        `TrainingOptions(loss="huber")`. Bounds and categories are never read off the data.
+        `TrainingOptions(loss="huber")`, or (0, ceiling) with `loss="poisson"`. Bounds and categories are never read off
+        the data.
     split_by : str, optional
         The column that says which silo a row of the one table belongs to; its values become public names.
     person : str, optional
@@ -167,7 +168,7 @@ def plan(
     given = {name: value for name, value in locals().items() if name not in ("data", "sizes", "dimension")}
     with _own_names():
         settings = FitSettings(**given)
-        is_real = settings.training.loss == "huber"
+        is_real = settings.training.loss in REAL_LOSSES
         known = None if schema is None else public_schema(schema, target, is_real=is_real)
         return PublicFacts.of(settings, data, sizes, dimension, known, is_real=is_real).plan()
 

@@ -40,7 +40,7 @@ from dpadmm.problems.silos import PersonRows, Silos, dense
 
 _LOSSES: Mapping[str, Loss] = {
     "squared": Squared(),
-    **{name: cast(Any, kind)() for name, kind in LOSS_KINDS.items() if name not in ("softmax", "huber")},
+    **{name: cast(Any, kind)() for name, kind in LOSS_KINDS.items() if name not in ("softmax", "huber", "poisson")},
     "huber": Huber(0.5),
 }
 _RECORDS = ("batches", "blocks", "constraint", "neighbours", "participation", "unit")

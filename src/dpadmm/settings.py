@@ -313,7 +313,12 @@ class TrainingOptions(SettingsRecord):
         "Whether the model has an intercept: a constant feature, penalised like the rest.",
         option="--intercept/--no-intercept",
     )
-    loss: Literal["auto", "logistic", "svm", "huber"] = setting("auto", "Loss. auto: logistic, or huber for a number.")
+    loss: Literal["auto", "logistic", "svm", "huber", "poisson"] = setting(
+        "auto", "Loss. auto: logistic, or huber for a number. poisson: for counts with public bounds (0, ceiling)."
+    )
+    exposure: str | None = setting(
+        None, "With poisson: numeric column of the schema with what each count was taken over, such as days."
+    )
     slope_cap: float | None = setting(
         None,
         "Logistic loss: cap the slope of a record's loss, in (0, 1), so that less noise is needed (try 0.7). Scores "
@@ -456,6 +461,9 @@ class FitSettings(SettingsRecord):
             elif not isinstance(value, kind):
                 checks.refuse(name, f"be a dpadmm.{kind.__name__}(...) or None", value)
 
+
+REAL_LOSSES = ("huber", "poisson")
+"""The losses of a number."""
 
 RECORDS: dict[str, type[SettingsRecord]] = {
     "out": OutputFiles,

@@ -203,7 +203,7 @@ class RegulariserContract:
 
     @pytest.mark.parametrize("step", [0.0, -1.0, math.nan, math.inf, [1.0, -1.0]])
     def test_prox_refuses_steps(self, regulariser, step):
-        with pytest.raises(InputError, match="step must be finite and greater than 0"):
+        with pytest.raises(InputError, match="step"):
             regulariser.prox(np.zeros((DIMENSION, 2)), step)
 
     def test_flat_vectors_are_refused(self, regulariser):
@@ -215,12 +215,12 @@ class RegulariserContract:
             lambda: regulariser.subgradient_residual(x, flat),
         ]
         for call in calls:
-            with pytest.raises(InputError, match=r"shape \(\.\.\., d, R\)"):
+            with pytest.raises(InputError, match="shape"):
                 call()
 
     @pytest.mark.parametrize("d", [0, -1, 2.5])
     def test_lipschitz_refuses_dimensions(self, regulariser, d):
-        with pytest.raises(InputError, match="d must be a whole number"):
+        with pytest.raises(InputError, match="d must"):
             regulariser.lipschitz(d)
 
     @staticmethod

@@ -4,23 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.builders import Bare
 
-from dpadmm.core.release import noisy_values, open_release
-from dpadmm.core.spec import ReleaseFacts, RunSpec, TrainingSpec
-from dpadmm.data.columns import Categorical, Numeric
-from dpadmm.data.profile import ProfileForm
+from dpadmm.core.release import PlannedNoise, noisy_values, open_release
+from dpadmm.core.spec import ReleaseFacts
 from dpadmm.errors import InputError
-from dpadmm.methods.base import Setting
-from dpadmm.methods.p_admm import PADMM
-from dpadmm.networks import path
 from dpadmm.noise.mechanisms import COORDINATOR
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
-from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import Problem, PublicFunctions
-from dpadmm.queries.column_profile import PROFILE, ColumnProfile
+from dpadmm.queries.column_profile import ColumnProfile
 
 TARGET = Target(1.0, 1e-5)
 M = m_of(1.0, 1e-5)
@@ -85,14 +79,11 @@ class TestPooling:
 
     def test_shares_of_users_are_rounded_one_by_one(self):
         """So that their sum does not depend on the order in which they are added."""
-        where = setting((1,) * 500, Protection(unit=Unit.USER))
-        plan, noise = planned(where, is_pooled=True, is_secure=True), Heard()
-        noisy_values(COUNTED, plan, self.COUNTS[:, :, None], noise)
-        kind, k, agents, values = noise.heard
-        assert (kind, k, agents, values.shape) == (PROFILE, 0, [COORDINATOR], (1, SIZE, 1))
+        plan = planned(setting((1,) * 500, Protection(unit=Unit.USER)), is_pooled=True, is_secure=True)
         grid = next(iter(plan)).certificate.grid
+        noisy = noisy_values(COUNTED, plan, self.COUNTS[:, :, None], PlannedNoise(plan, Bare()))
         whole = [sum(int(np.rint(share / grid)) for share in column) for column in self.COUNTS.T]
-        assert (values[0, :, 0] / grid).tolist() == whole
+        assert (noisy[0, :, 0] / grid).tolist() == whole
 
     def test_silos_with_their_own_noise_are_not_touched(self):
         noise = Heard()
@@ -114,37 +105,5 @@ class TestPooling:
     def test_silos_that_were_planned_and_did_not_come_are_noticed(self):
         """The noise of a sum is said to be that of all silos."""
         plan = planned(setting((50, 2, 3), Protection(records_per_person=3)))
-        with pytest.raises(InputError, match="drew noise for 0"):
+        with pytest.raises(InputError, match="for 0"):
             draw_profile(plan, np.ones((2, SIZE)), SimulatedSampler(1))
-
-
-@pytest.mark.parametrize(
-    ("columns", "sizes", "message"),
-    [
-        ((2, 3), (50, 2), "2 and 3 with"),  # numbers count twice as much as categories
-        ((1, 5), (50, 2), "1 and 5 with"),
-        ((1, 4), (50, 3), "silos of \\[50, 2\\] records"),
-        ((1, 4), (50, 2), None),
-    ],
-)
-def test_a_profile_of_other_rows_than_it_pays_for_is_refused(columns, sizes, message):
-    numbers = [Numeric(f"n{i}", 0, 1) for i in range(columns[0])]
-    form = ProfileForm((*numbers, *(Categorical(f"c{i}", ("a", "b")) for i in range(columns[1]))))
-    paid = ColumnProfile(n_numeric=1, n_categorical=4, size=500, target=TARGET)
-    if message is None:
-        paid.check(form, sizes, setting())
-        with pytest.raises(InputError, match=f"with {form.size - 1} bins"):
-            replace(paid, size=form.size - 1).check(form, sizes, setting())
-        return
-    with pytest.raises(InputError, match=message):
-        paid.check(form, sizes, setting())
-
-
-def test_counts_that_no_grid_can_hold_are_refused_before_anything_is_spent():
-    """The sampler would refuse them as well, but only after the round is paid for."""
-    counted = ColumnProfile(n_numeric=1, n_categorical=4, size=SIZE, target=Target(5.0, 1e-5))
-    many = Problem.of(PublicFunctions.of_loss(np.array([10**11, 10**11]), 3, Logistic(), 1.0))
-    spec = TrainingSpec.of(counted, RunSpec(PADMM(eta=0.1), Setting(many, 1, 1e-9, path(2)), TARGET))
-    with pytest.raises(InputError, match="64-bit numbers cannot hold a message"):
-        spec.part(counted)
-    assert len(list(spec.part(counted, is_secure=False))) == 1

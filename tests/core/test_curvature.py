@@ -1,7 +1,6 @@
 """The release after the last round: packed without loss, paid for before anything is drawn, read from noise alone."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from dpadmm.core.train import Problems, run_training
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
-from dpadmm.methods.p_admm import PADMM
 from dpadmm.noise.mechanisms import Constant
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import Target
@@ -126,13 +124,6 @@ class TestPlan:
         steepest = loss.curvature(np.linspace(-20, 20, 100_001)).max()
         assert n * release.bound == pytest.approx(math.sqrt(2) * steepest * norm**2, rel=1e-4)
 
-    def test_other_methods_have_none(self):
-        setting = Setting(problem_of((100, 100)), 5)
-        with pytest.raises(InputError, match="noisy-gradients"):
-            Curvature(RunSpec(PADMM(eta=0.1), setting, TRAINING), OWN)
-        with pytest.raises(InputError, match="one model"):
-            Curvature(replace(spec_of(problem_of()).runs[0], n_models=2), OWN)
-
 
 def loud(problem, who=ONE_RECORD):
     """A run with hardly any noise: what comes out is what went in."""
@@ -169,11 +160,11 @@ class TestRuns:
     def test_the_noise_is_what_is_said(self, sizes, who):
         problem = problem_of(sizes)
         spec = spec_of(problem, who)
-        runs = [train(spec, problem, SimulatedSampler(seed)).released["curvature"] for seed in range(60)]
+        runs = [train(spec, problem, SimulatedSampler(seed)).released["curvature"] for seed in range(45)]
         off = np.array([each.matrix - hessian(problem, each.point) for each in runs])
         diagonal = off[:, np.arange(D), np.arange(D)] / runs[0].matrix_std
         beside = math.sqrt(2) * off[:, [0, 0, 1], [1, 2, 2]] / runs[0].matrix_std
-        assert diagonal.std() == pytest.approx(1.0, rel=0.3)  # 180 numbers: a false alarm has chance 1e-8
+        assert diagonal.std() == pytest.approx(1.0, rel=0.3)  # 135 numbers: a false alarm has chance 1e-6
         assert beside.std() == pytest.approx(1.0, rel=0.3)
         assert runs[0].gradient_std == pytest.approx(_gradient_noise(spec.runs[0], sizes), rel=1e-6)
 

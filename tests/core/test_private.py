@@ -32,7 +32,7 @@ from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
-from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, View
 from dpadmm.privacy.releases import Origin
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions, Weighting
@@ -75,24 +75,6 @@ def test_a_release_fails_by_public_numbers(problem):
     spec = RunSpec(PADMM(eta=0.01), Setting(problem, 3, network=ring(4)), Target(1e-8, 1e-12))
     with pytest.raises(SolverError, match="public numbers"):
         train(spec, [problem], SecureSampler())
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"network": ring(3)}, "network has 3 agents but the problem has 4"),
-        ({"network": ring(5)}, "network has 5 agents but the problem has 4"),
-        ({"network": None}, "PADMM needs a network"),
-        ({"network": np.ones((4, 4))}, "must be a Network, got ndarray"),
-        ({"target": (1.0, 1e-5)}, "must be a Target"),
-        ({"sampler": SecureSampler}, "must be a sampler"),
-        ({"rounds": 0}, "rounds must be a whole number of at least 1"),
-    ],
-)
-def test_parts_that_do_not_fit_are_refused_before_the_noise_is_planned(problem, wrong, message):
-    parts = {"rounds": 2, "target": TARGET, "sampler": SimulatedSampler(seed=0), "network": ring(4), **wrong}
-    with pytest.raises(InputError, match=message):
-        run_private(PADMM(eta=0.01), problem, engine=QUIET, **parts)
 
 
 def test_a_huge_budget_comes_back_to_the_bare_method(problem):
@@ -160,18 +142,6 @@ def test_every_model_of_a_training_draws_its_own_secret_batches(one_silo, monkey
     assert len(seeds) == 2
 
 
-@pytest.mark.parametrize("protection", [Protection(view=View.AGGREGATE), Protection(unit=Unit.FUNCTION)])
-def test_a_method_that_is_not_certified_for_a_protection_is_refused(problem, protection):
-    with pytest.raises(InputError, match=r"messages one by one|not certified for the unit function"):
-        RunSpec(PADMM(eta=0.01), Setting(problem, 2, network=ring(4), protection=protection), TARGET).noise_plan()
-
-
-def test_a_method_that_certifies_records_where_users_are_asked_for_is_refused(problem):
-    users = Setting(problem, 2, protection=Protection(unit=Unit.USER, view=View.PUBLIC))
-    with pytest.raises(InputError, match="certified per record as it stands, not per user"):
-        RunSpec(NoisyGradients(step=0.5), users, TARGET).noise_plan()
-
-
 def test_a_secure_run_shows_no_figure_that_read_the_data():
     """Losses and residuals are for simulations: a release carries none, whatever the engine was told to record."""
     table = logistic_table(40, 3, rng=np.random.default_rng(0)).data
@@ -180,15 +150,6 @@ def test_a_secure_run_shows_no_figure_that_read_the_data():
     for sampler, rows in ((SecureSampler(), 0), (SimulatedSampler(seed=0), 2)):
         done = run_private(PADMM(eta=0.1), problem, 2, Target(1.0, 1e-5), sampler, path(2), engine=engine)
         assert len(done.run.history.snapshots) == rows
-
-
-def test_a_run_with_noise_may_not_stop_by_what_it_hides():
-    table = logistic_table(40, 3, rng=np.random.default_rng(0)).data
-    problem = Problem.of(EmpiricalRisk(table.silos(iid(40, 2, np.random.default_rng(1))), Logistic(), mu=0.1))
-    plan = plan_noise(PADMM(eta=0.1), problem, 5, Target(1.0, 1e-5), path(2))
-    noise = PlannedNoise(plan, SimulatedSampler(seed=0))
-    with pytest.raises(InputError, match="stop by rounds"):
-        LocalEngine(progress=False).run(PADMM(eta=0.1), problem, Stopping(rounds=5, residual=1e-3), path(2), noise)
 
 
 def test_kernels_that_cannot_be_loaded_show_before_anything_is_reserved(problem, monkeypatch):
@@ -255,12 +216,12 @@ class TestWhatASpecIsFor:
     )
     def test_other_sizes_or_constants_are_refused(self, protection, other):
         problem = Problem.of(EmpiricalRisk(self.silos(**other), Logistic()))
-        with pytest.raises(InputError, match="not the one for which the noise was planned"):
+        with pytest.raises(InputError, match="was planned"):
             train(self.spec(protection), [problem], SecureSampler())
 
     def test_other_weights_are_refused(self):
         problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic()), Weighting.EQUAL)
-        with pytest.raises(InputError, match="not the one for which the noise was planned"):
+        with pytest.raises(InputError, match="was planned"):
             train(self.spec(Protection(view=View.PUBLIC)), [problem], SecureSampler())
 
     def test_less_curvature_is_refused_and_more_is_not(self):
@@ -272,7 +233,7 @@ class TestWhatASpecIsFor:
             problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic(), mu), regulariser=ElasticNet(l2=ridge))
             assert problem.is_within(setting.problem) is not is_refused
             if is_refused:
-                with pytest.raises(InputError, match="not the one for which the noise was planned"):
+                with pytest.raises(InputError, match="was planned"):
                     train(spec, [problem], SecureSampler())
 
     def test_another_loss_is_refused_even_if_its_constants_are_no_worse(self):
@@ -316,7 +277,7 @@ class TestWhatASpecIsFor:
         spec = self.spec(self.HIDDEN)
         assert spec.facts.most_records == MOST_PER_NOMINAL * 300
         sharp = replace(spec, target=Target(1e6, 1e-5))
-        with pytest.raises(InputError, match=f"so little noise compared with up to {MOST_PER_NOMINAL * 300} records"):
+        with pytest.raises(InputError, match=f"{MOST_PER_NOMINAL * 300} records"):
             sharp.noise_plan()
         check_grids(sharp.noise_plan(is_secure=False), 300)  # as many as are named would do
 

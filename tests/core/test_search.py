@@ -1,7 +1,7 @@
 """A search as one run: what is reserved, what it costs by other means, and attacks on the scores and the choice."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy.stats import norm
 from dpadmm.core.release import open_release
 from dpadmm.core.spec import RunSpec, TrainingSpec
 from dpadmm.core.train import Problems, run_training
-from dpadmm.errors import BudgetError, InputError
+from dpadmm.errors import BudgetError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
@@ -241,15 +241,6 @@ def test_the_choice_alone_says_less_than_the_scores():
         for epsilon in (0.0, 0.1, 0.3):
             beyond = max(p - math.exp(epsilon) * q, 1 - q - math.exp(epsilon) * (1 - p))
             assert beyond <= curve.delta(epsilon) * (1 + 1e-9)
-
-
-def test_candidates_that_cannot_be_compared_are_refused():
-    first, second, _ = search_of().runs
-    twice = replace(second, setting=replace(second.setting, protection=Protection(records_per_person=2)))
-    with pytest.raises(InputError, match="different people"):
-        TrainingSpec.of(first, twice)
-    with pytest.raises(InputError, match="a name of its own"):
-        TrainingSpec.of(first, first)
 
 
 def test_every_candidate_has_noise_of_its_own():

@@ -11,12 +11,10 @@ from dpadmm.costs import (
     Gap,
     General,
     Limits,
-    Linear,
     Prox,
     Sharing,
     Whole,
     from_cvxpy,
-    plan,
 )
 from dpadmm.costs.families import refute
 from dpadmm.errors import InputError
@@ -50,7 +48,7 @@ def test_true_constants_are_not_refuted_and_the_statement_says_if(rng):
         General(np.eye(D), -np.eye(D), np.zeros(D)),
     ):
         done = dpadmm.minimise(agents, coupling, protect=Gap(FARTHEST), method="admm", **ASKED)
-        assert done.statement.startswith("certified if your declared constants hold (costs value): epsilon 1")
+        assert done.account.declared == ("costs value",)
         assert done.is_private_release
     assert dpadmm.minimise(agents, Consensus(), protect=Whole(Ball(1.0)), method="admm", **ASKED).account.declared
 
@@ -63,48 +61,9 @@ def test_without_noise_it_ends_at_the_optimum(rng):
     assert sum(gradient(done.public, each) for each in agents.theta) == pytest.approx(np.zeros(D), abs=1e-3)
 
 
-def double_well(x, theta):
-    return 4 * x * (x @ x - 1) + theta
-
-
-CALLS = []
-
-
-def impure(x, theta):
-    CALLS.append(1)
-    return x + np.tanh(x - theta) + 1e-3 * len(CALLS)
-
-
-def writing(x, theta):
-    x += 1.0
-    return x + np.tanh(x - theta)
-
-
-@pytest.mark.parametrize(
-    ("says", "slope", "worth", "curvature", "distance"),
-    [
-        ("curvature", double_well, lambda x, theta: (x @ x - 1) ** 2 + theta @ x, (0.1, 50.0), 4.0),
-        ("curvature", gradient, value, (1.0, 1.5), 4.0),
-        ("curvature", gradient, value, (1.1, 2.0), 4.0),
-        ("apart", gradient, value, (1.0, 2.0), 0.7 * FARTHEST),
-        ("called twice", impure, value, (1.0, 2.0), 4.0),
-        ("changes the numbers", writing, value, (1.0, 2.0), 4.0),
-        ("not the gradient", lambda x, theta: 1.5 * gradient(x, theta), value, (1.0, 3.0), 5.0),
-        ("finite", lambda x, theta: x * np.nan, value, (1.0, 2.0), 4.0),
-        ("finite", lambda x, theta: x[:2], value, (1.0, 2.0), 4.0),
-    ],
-)
-def test_false_constants_are_refuted_before_anything_is_spent(rng, says, slope, worth, curvature, distance):
-    with pytest.raises(InputError, match=says):
-        plan(family(rng, slope, curvature, worth), Consensus(), protect=Gap(distance), **ASKED)
-
-
 def test_parameters_are_cut_to_their_domain(rng):
     agents = CostFamily(value, gradient, 5 * np.ones((N, D)), (-1.0, 1.0), (1.0, 2.0), D)
     assert (agents.theta == 1.0).all()
-    for other in (Linear(1.0),):
-        with pytest.raises(InputError, match="Gap"):
-            plan(agents, Consensus(), protect=other, **ASKED)
 
 
 def boxes(fails=()):
@@ -126,15 +85,9 @@ def test_black_boxes_are_protected_by_projection_and_failures_stay_inside():
         assert done.is_private_release
         assert done.epsilon == pytest.approx(1.0, rel=1e-6)
         assert np.isfinite(done.public).all()
-    with pytest.raises(InputError, match="only Whole"):
-        plan(boxes(), Consensus(), protect=Gap(1.0), **ASKED)
-    with pytest.raises(InputError, match="black boxes take no maps"):
-        plan(boxes(), Consensus(metric=np.eye(D)), protect=protect, **ASKED)
     failed = np.isnan(boxes((1,)).solve(None, np.ones(N), np.zeros((N, D, 1)), np.zeros((N, D, 1)), 1e-6))
     assert failed[1].all()
     assert not np.delete(failed, 1, axis=0).any()
-    with pytest.raises(InputError, match="no ledger"):
-        boxes().ledger_data()
 
 
 def test_cvxpy_expressions(rng):
@@ -149,11 +102,5 @@ def test_cvxpy_expressions(rng):
     assert done.public == pytest.approx(grid[costs.argmin(axis=0)], abs=0.02)
     with pytest.raises(InputError, match="DCP"):
         from_cvxpy(lambda x, a: -cvxpy.sum_squares(x - a), {"a": wanted}, D)
-    with pytest.raises(InputError, match="one entry per agent"):
+    with pytest.raises(InputError, match="one entry"):
         from_cvxpy(lambda x, a, b: cvxpy.sum_squares(x - a), {"a": wanted, "b": wanted[:2]}, D)
-
-
-def test_without_the_extra_it_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "cvxpy", None)
-    with pytest.raises(InputError, match="extra cvxpy"):
-        from_cvxpy(lambda x: x, {"a": np.zeros((2, 1))}, 1)

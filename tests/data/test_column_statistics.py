@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpadmm.data.columns import Categorical, Numeric
-from dpadmm.data.profile import ColumnCounts, ProfileForm, ReleasedProfile
-from dpadmm.errors import InputError
+from dpadmm.data.profile import ProfileForm, ReleasedProfile
 
 FALSE_ALARM = 1e-6
 TINY = 1e-9
@@ -152,36 +151,3 @@ def test_tables_name_every_column_and_every_bin():
     assert by_bin[(by_bin["low"] == 0) & (by_bin["high"] == 0)]["count"].item() == (frame()["change"] == 0).sum()
     assert profile["ward"].counts_by_bin()["std_error"].tolist() == [2 * TINY] * 4  # categories are halved
     assert profile["ward"].frequencies().loc["b", "share"] == pytest.approx((frame()["ward"] == "b").mean(), abs=1e-6)
-
-
-def test_wrong_questions_are_answered_with_the_right_ones():
-    profile = released(counts_of(frame()), TINY, 4000)
-    for ask, said in (
-        (lambda: profile["ward"].mean(), "use frequencies"),
-        (lambda: profile["age"].frequencies(), "use mean, quantile"),
-        (lambda: profile["height"], "it has age, change, ward"),
-        (lambda: profile["age"].quantile(1.0), "share"),
-    ):
-        with pytest.raises(InputError, match=said):
-            ask()
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        {"counts": (1.0, 2.0)},
-        {"counts": (1.0, math.nan, 3.0, 4.0)},
-        {"edges": (0.0, 5.0, 5.0)},
-        {"edges": ()},
-        {"noise_std": 0.0},
-        {"noise_std": math.inf},
-        {"categories": ("a", "b", "c")},
-    ],
-)
-def test_damaged_counts_are_refused(damage):
-    facts = {"name": "x", "counts": (1.0, 2.0, 3.0, 4.0), "noise_std": 1.0, "edges": (0.0, 5.0, 10.0)}
-    assert ColumnCounts(**facts).statistics(10).mean().high <= 10
-    with pytest.raises(InputError, match="profile of 'x' is damaged"):
-        ColumnCounts(**(facts | damage))
-    with pytest.raises(InputError, match="records of a profile"):
-        ReleasedProfile(columns=(ColumnCounts(**facts),), records=0, form="")

@@ -32,21 +32,6 @@ def test_natural_silos_follow_the_groups():
     silos = dataset(groups=np.array(["y", "x", "y", "y", "x", "y"])).silos()
     assert silos.names == ("x", "y")
     assert silos.labels.tolist() == [1.0, 4.0, 0.0, 2.0, 3.0, 5.0]
-    with pytest.raises(InputError, match="toy has no natural silos"):
-        dataset().silos()
-
-
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        ([np.array([0, 1]), np.array([1, 2])], "1 rows are in more than one silo"),
-        *(([np.array(rows)], "Silo 0 .* list of row numbers from 0 to 5") for rows in ([0, 6], [-1], [0.5])),
-        ([np.array([0]), np.array([], dtype=int)], "silo 1 has no records"),
-    ],
-)
-def test_bad_partitions_are_refused(parts, message):
-    with pytest.raises(InputError, match=message):
-        dataset().silos(parts)
 
 
 def test_split_keeps_rows_labels_and_groups_together():
@@ -57,11 +42,6 @@ def test_split_keeps_rows_labels_and_groups_together():
         assert part.labels.tolist() == chosen.tolist()
         assert "".join(part.groups) == "".join("abcdef"[row] for row in chosen)
         np.testing.assert_array_equal(part.features, data.features[chosen])
-
-
-def test_parts_of_different_length_are_refused():
-    with pytest.raises(InputError, match="toy: 6 rows but 2 groups"):
-        dataset(groups=np.array(["a", "b"]))
 
 
 def test_files_are_found_or_the_message_says_where_they_were_sought(tmp_path, monkeypatch):

@@ -47,26 +47,6 @@ def test_a_file_that_changes_is_noticed_before_the_first_row_is_read_and_after_t
         list(frames) if is_begun else next(frames)
 
 
-@pytest.mark.parametrize("name", ["part-1", "b.parq", "b.parquet.gz", "b.PQ.tmp", "link"])
-def test_a_part_under_another_name_is_refused_and_not_left_out(tmp_path, name):
-    pq.write_table(ROWS, tmp_path / "a.parquet")
-    if name == "link":
-        (tmp_path / name).symlink_to(tmp_path / "gone")
-    else:
-        pq.write_table(ROWS, tmp_path / name)
-    with pytest.raises(InputError, match=rf"{name} seems to hold rows"):
-        ParquetTable.of(tmp_path)
-
-
-@pytest.mark.parametrize("log", ["_delta_log", ".hoodie"])
-def test_a_folder_with_a_log_of_its_files_is_refused(tmp_path, log):
-    """Files that the log has removed are still there: with them, deleted people would be trained on."""
-    pq.write_table(ROWS, tmp_path / "a.parquet")
-    (tmp_path / log).mkdir()
-    with pytest.raises(InputError, match="rows that were deleted"):
-        ParquetTable.of(tmp_path)
-
-
 def test_what_other_programs_leave_beside_the_rows_is_ignored(tmp_path):
     pq.write_table(ROWS, tmp_path / "part-0.snappy.parquet")
     for name in ("_SUCCESS", ".part-0.snappy.parquet.crc", "_metadata", "notes.txt"):

@@ -121,24 +121,3 @@ def test_split(n_rows, fraction, seed):
 
 def test_split_of_ten_rows_is_seven_and_three():
     assert [len(part) for part in split(10, rng())] == [7, 3]
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: partition.iid(10, 2, 0), "rng must be a numpy Generator"),
-        (lambda: partition.iid(0, 1, rng()), "n_rows must be a whole number"),
-        (lambda: partition.iid(10, 0, rng()), "n_silos must be a whole number"),
-        (lambda: partition.by_sizes(10, [5, 4], rng()), "add up to the 10 rows, got a sum of 9"),
-        (lambda: partition.by_sizes(10, [10, 0], rng()), r"sizes\[1\]"),
-        (lambda: partition.by_column([]), "One value per row"),
-        (lambda: partition.by_column([1.0, np.nan]), "missing values"),
-        (lambda: partition.by_column(np.array(["a", None], dtype=object)), "values of one kind"),
-        (lambda: partition.dirichlet_label_skew([1, 2], 1, 0.0, rng()), "alpha must be greater than 0"),
-        (lambda: split(10, rng(), train_fraction=1.0), "strictly between 0 and 1"),
-        (lambda: split(1, rng()), "n_rows must be a whole number of at least 2"),
-    ],
-)
-def test_bad_input_is_refused(call, message):
-    with pytest.raises(InputError, match=message):
-        call()

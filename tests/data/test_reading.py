@@ -13,8 +13,7 @@ from dpadmm.data.cells import numbers_of
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.data.reading import describe_format, read_file
 from dpadmm.data.schema import Schema
-from dpadmm.data.tables import cells_for_ledger, check_split, encode_table, read_silos, split_table
-from dpadmm.errors import InputError
+from dpadmm.data.tables import cells_for_ledger, encode_table, split_table
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.settings import CellRules, TableFormat
 
@@ -103,21 +102,18 @@ def test_what_is_not_stated_is_in_the_header_line_and_said(tmp_path, text, descr
 
 
 @pytest.mark.parametrize(
-    ("text", "option"),
+    ("text", "stated"),
     [
-        ("1,5;2,5;3\n1,5;2,5;3\n", "sep"),
-        ("pay, net;sex\n1,5;F\n2;M\n", "sep"),
-        ("a;pay\n1;0,5\n2;1.234\n", "column 2, row 2: .*decimal"),
-        ("a;b\nM\xfcller;1\n", "encoding"),
+        ("1,5;2,5;3\n1,5;2,5;3\n", {"sep": ";"}),
+        ("pay, net;sex\n1,5;F\n2;M\n", {"sep": ";"}),
+        ("a;pay\n1;0,5\n2;1.234\n", {"decimal": ","}),
+        ("a;b\nM\xfcller;1\n", {"encoding": "latin-1"}),
+        ('n,t\n1, "x" \n2,"y"', {}),
     ],
 )
-def test_two_ways_of_reading_are_asked_about(tmp_path, text, option):
+def test_what_could_be_read_in_two_ways_is_read_as_stated(tmp_path, text, stated):
     (tmp_path / "t.csv").write_text(text, encoding="latin-1")
-    with pytest.raises(InputError, match=option) as refusal:
-        read_file(tmp_path / "t.csv")
-    assert "1,5" not in str(refusal.value).replace("1.234,5", "")
-    options = {"sep": {"sep": ";"}, "encoding": {"encoding": "latin-1"}}.get(option, {"decimal": ","})
-    assert len(read_file(tmp_path / "t.csv", TableFormat(**options)).frame)
+    assert len(read_file(tmp_path / "t.csv", TableFormat(**stated)).frame)
 
 
 def test_between_semicolons_every_cell_has_the_mark_that_it_is_written_with(tmp_path):
@@ -135,17 +131,6 @@ def test_the_first_record_of_a_file_without_a_header_says_nothing_about_the_othe
     assert read_file(tmp_path / "t.csv", TableFormat(header=False, sep=";")).frame.shape == (2, 2)
     (tmp_path / "t.csv").write_bytes("1,x\n2,y\n".encode("utf-16"))
     assert read_file(tmp_path / "t.csv", TableFormat(header=False, encoding="utf-16")).frame.shape == (2, 2)
-    with pytest.raises(InputError, match="encoding"):
-        read_file(tmp_path / "t.csv", TableFormat(header=False))
-
-
-@pytest.mark.parametrize("row", ['1,"x', '1,x"y', '"1"2,x', '1,"x" "y"', '"1,x', '1,""x"'])
-def test_quotation_marks_that_could_join_rows_are_refused(tmp_path, row):
-    (tmp_path / "t.csv").write_text(f'n,t\n0,"a ""b""\nc"\n{row}\n2,"y"\n3,z\n')
-    with pytest.raises(InputError, match=r"line 4: a quotation mark is not closed or does not enclose a whole cell"):
-        read_file(tmp_path / "t.csv")
-    (tmp_path / "t.csv").write_text('n,t\n0,"a ""b""\nc"\n1, "x" \n2,"y"')
-    assert read_file(tmp_path / "t.csv").frame["t"].tolist() == ['a "b"\nc', "x ", "y"]
 
 
 def test_texts_that_stand_for_empty_cells(tmp_path):
@@ -188,9 +173,6 @@ def test_arrow_files_and_streams(tmp_path):
             out.write_table(table)
     for name in ("t.feather", "file.arrow", "stream.arrow"):
         pd.testing.assert_frame_equal(read_file(tmp_path / name).frame, frame)
-    (tmp_path / "bad.arrow").write_bytes(b"ARROW1 nonsense")
-    with pytest.raises(InputError, match="cannot be read as Arrow"):
-        read_file(tmp_path / "bad.arrow")
 
 
 def test_excel_files(tmp_path):
@@ -208,37 +190,6 @@ def test_excel_files(tmp_path):
     bare = read_file(tmp_path / "bare.xlsx", TableFormat(header=False)).frame
     assert bare.columns.tolist() == ["column1", "column2", "column3", "column4"]
     assert bare["column2"].tolist() == [41, 50]
-    with pd.ExcelWriter(tmp_path / "two.xlsx") as sheets:
-        frame.to_excel(sheets, sheet_name="a")
-        frame.to_excel(sheets, sheet_name="b")
-    with pytest.raises(InputError, match="2 sheets"):
-        read_file(tmp_path / "two.xlsx")
-    frame.set_axis(["a", "a", "b", "c"], axis=1).to_excel(tmp_path / "twice.xlsx", index=False)
-    with pytest.raises(InputError, match="have the same name"):
-        read_file(tmp_path / "twice.xlsx")
-
-
-@pytest.mark.parametrize("given", [{"sep": ";"}, {"header": False}])
-def test_parquet_is_not_written_in_any_dialect(tmp_path, given):
-    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(InputError, match=next(iter(given))):
-        read_file(tmp_path / "t.parquet", TableFormat(**given))
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *(("sep", value) for value in ("ab", "", "a", '"', 7)),
-        *(("decimal", value) for value in ("x", "", 1)),
-        *(("encoding", value) for value in ("klingon", "utf-7", "hz", "iso2022_jp", "", 5)),
-        *(("na_values", value) for value in ("NA", [1], {"NA"})),
-        *(("header", value) for value in ("yes", 1)),
-    ],
-)
-def test_what_no_file_is_written_in_is_refused(name, value):
-    with pytest.raises(InputError) as refusal:
-        TableFormat(**{name: value})
-    assert (refusal.value.code, refusal.value.setting) == ("value", name)
 
 
 def test_a_header_alone_is_a_table_without_rows(tmp_path):
@@ -247,20 +198,9 @@ def test_a_header_alone_is_a_table_without_rows(tmp_path):
         assert read_file(tmp_path / "t.csv", written).frame.columns.tolist() == ["a", "b"]
 
 
-def test_columns_of_the_same_name_are_refused(tmp_path):
-    (tmp_path / "t.csv").write_text("a;b; a \n1;2;3\n")
-    with pytest.raises(InputError, match="3 columns but 2 different names"):
-        read_file(tmp_path / "t.csv")
-    frame = pd.DataFrame([[1.0, 2, 3, "F", "yes"]], columns=["x", "x ", *NAMES[:1], "kind, of; case", "sick"])
-    with pytest.raises(InputError, match="columns of the same name"):
-        encode_table(SCHEMA, frame.assign(age=4), "t")
-
-
 def test_names_and_listed_values_are_stripped_as_cells_are():
     padded = Categorical(" sex ", (" F", "M "))
     assert (padded.name, padded.categories) == ("sex", ("F", "M"))
-    with pytest.raises(InputError, match="distinct"):
-        Categorical("sex", ("F", " F"))
     schema = Schema((padded,), BinaryLabel("sick", positive=("yes ",), negative=("no",)), constant=None)
     done = encode_table(schema, pd.DataFrame({"sex ": ["M", " F "], " sick": [" yes", "no"]}))
     assert done.features.tolist() == [[0.0, 1.0], [1.0, 0.0]]
@@ -272,14 +212,3 @@ def test_silos_are_called_what_the_cells_say():
     for cells in ([7, 8, 7], [7.0, 8.0, 7.0], ["7", " 8", "7 "]):
         parts = split_table(pd.DataFrame({"town": cells, "n": [1, 2, 3]}), "town", "t")
         assert {name: part["n"].tolist() for name, part in parts.items()} == {"7": [1, 3], "8": [2]}
-
-
-def test_a_column_splits_or_is_learnt_from(tmp_path):
-    with pytest.raises(InputError, match="also a column of the schema"):
-        check_split("age", SCHEMA)
-    with pytest.raises(InputError, match="also a column of the schema"):
-        check_split("sick", SCHEMA)
-    check_split("town", SCHEMA)
-    (tmp_path / "t.csv").write_text("town;n\nA;1,5\nNA;2,5\n")
-    with pytest.raises(InputError, match="row 2, column 'town': the cell is empty"):
-        read_silos([tmp_path / "t.csv"], "town", protection=None)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric, RealLabel, ThresholdLabel
 from dpadmm.data.examples import BREAST_CANCER_SCHEMA
 from dpadmm.data.schema import Schema
-from dpadmm.errors import InputError
 from dpadmm_research.datasets import adult, heart, nist_acs
 
 NAMES = st.text(min_size=1, max_size=8).map(str.strip).filter(bool)
@@ -66,53 +65,3 @@ def test_shipped_schemas_survive_a_file(schema, tmp_path):
     schema.save(path)
     assert Schema.load(path) == schema
     assert schema.constant == 0.3
-
-
-def broken(**changes):
-    record = json.loads(Schema((Numeric("age", 0, 1),), ThresholdLabel("y", 0)).to_json())
-    record.update(changes)
-    return json.dumps({key: value for key, value in record.items() if value != "remove"})
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "not valid JSON.*Correct it, or draft a new schema with `dpadmm schema init`"),
-        ("[]", "not a schema"),
-        (broken(format="other"), "not a schema"),
-        (broken(version=2), "version 2; this package reads version 1"),
-        (broken(label="remove"), "lacks 'label'"),
-        (broken(extra=1), "has no 'extra'"),
-        (broken(columns={}), "'columns' must be a list, got dict"),
-        (broken(columns=[]), "at least one column"),
-        (broken(columns=["age"]), "column 1: 'kind' must be one of 'numeric', 'categorical'"),
-        (broken(columns=[{"kind": ["x"], "name": "a"}]), "column 'a': 'kind'"),
-        (broken(columns=[{"kind": "numeric", "name": "a", "lower": 0}]), "column 'a'.upper is missing"),
-        (broken(label={"kind": "threshold", "name": "y"}), "label.threshold is missing"),
-        (broken(label={"kind": "threshold", "name": "y", "threshold": 0, "top": 1}), "label has unknown fields: 'top'"),
-        (broken(columns=[{"kind": "numeric", "name": "a", "lower": 0, "upper": "1"}]), "column 'a'.upper must be"),
-        (broken(columns=[{"kind": "categorical", "name": "a", "categories": [1, "x"]}]), "all text or all whole"),
-        (broken(columns=[{"kind": "categorical", "name": "a", "categories": 3}]), "must be a list"),
-        (broken(label={"kind": "numeric", "name": "y", "lower": 0, "upper": 1}), "label: 'kind' must be one of"),
-        (broken(row_norm="big"), "row_norm must be a finite number"),
-        (broken(row_norm=float("nan")), "it has the number NaN, which is not finite"),
-        (broken(constant=2), "constant must lie strictly"),
-        (broken(constant="default"), "constant must be a finite number"),
-        (broken(constant=False), "constant must be a finite number"),
-        (broken(constant=float("nan")), "it has the number NaN, which is not finite"),
-    ],
-)
-def test_broken_files_are_refused_and_named(text, message, tmp_path):
-    path = tmp_path / "broken.json"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=message):
-        Schema.load(path)
-
-
-def test_unreadable_files_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"Cannot read the schema file .*absent\.json': No such file .*schema init"):
-        Schema.load(tmp_path / "absent.json")
-    binary = tmp_path / "binary.json"
-    binary.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match=r"Cannot read the schema file .*not UTF-8"):
-        Schema.load(binary)

@@ -171,26 +171,6 @@ def test_a_folder_is_one_table_in_the_order_of_its_names(tmp_path):
     assert not set(other.values()) & set(found.values())
 
 
-@pytest.mark.parametrize(
-    ("make", "problem"),
-    [
-        (lambda at: None, "no Parquet files"),
-        (lambda at: (at / "year=1").mkdir(), "folders inside"),
-        (
-            lambda at: [write_groups(at / f"{i}.pq", table(3, 1).iloc[:, i:], []) for i in range(2)],
-            "does not have the columns",
-        ),
-        (lambda at: (at / "a.parquet").write_bytes(b"PAR1 secret cell PAR1"), "cannot be read as Parquet"),
-        (lambda at: (at / "a.parquet").write_bytes(b""), "cannot be read as Parquet"),
-    ],
-)
-def test_folders_that_are_no_table_are_refused(tmp_path, make, problem):
-    make(tmp_path)
-    with pytest.raises(InputError, match=problem) as refused:
-        ParquetTable.of(tmp_path)
-    assert "secret" not in str(refused.value)
-
-
 def awkward() -> pd.DataFrame:
     frame = table(130, 7, share=0.0)
     frame["word"] = frame["word"].replace("other", "a")

@@ -12,11 +12,9 @@ from dpadmm.data import random_quadratics
 from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
-from dpadmm.methods.base import BROADCAST, Agents, OneNoise, Setting, Silence, by_name
+from dpadmm.methods.base import BROADCAST, Agents, OneNoise, Setting, Silence
 from dpadmm.methods.consensus import ConsensusADMM, StarState
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, FunctionsDiffer, LinearTermsDiffer, NoisePlace, RecordsDiffer
-from dpadmm.methods.recycled import RecycledPADMM
-from dpadmm.networks import ring
 from dpadmm.noise.mechanisms import COORDINATOR, CaoOptimal, Family
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target, compose
@@ -272,15 +270,11 @@ class TestPlaces:
         agents = Agents.of(problem, None, 1e-9, 1)
         np.testing.assert_array_equal(method.start(agents, 2)[1], np.zeros((1, 4, 2)))
         refused = PlannedNoise(plan, SimulatedSampler(seed=0))
-        with pytest.raises(InputError, match="No noise was planned"):
+        with pytest.raises(InputError, match="was planned"):
             EXACT.run(method, problem, Stopping(rounds=4), noise=refused)
 
 
 class TestRuns:
-    def test_registry(self):
-        assert by_name()["consensus"](rho=1.0) == ConsensusDPADMM(1.0, RecordsDiffer(), Family.SPHERICAL)
-        assert by_name()["consensus-gaussian"](rho=1.0).family is Family.GAUSSIAN
-
     def test_both_errors_by_hand(self):
         problem, optimum = quadratic_problem(), np.array([1.0, -2.0, 0.5, 3.0])
         method = ConsensusDPADMM(2.0)
@@ -350,41 +344,6 @@ class TestPaper:
 
 
 class TestRefusals:
-    def test_bad_parameters(self):
-        for bad in (0, -1.0, float("nan"), "1"):
-            with pytest.raises(InputError, match="rho"):
-                ConsensusDPADMM(bad)
-            for kind in (FunctionsDiffer, LinearTermsDiffer):
-                with pytest.raises(InputError, match="gradient_distance"):
-                    kind(bad)
-        with pytest.raises(InputError, match="family"):
-            ConsensusDPADMM(1.0, family=Family.OBJECTIVE)
-        with pytest.raises(InputError, match="place"):
-            ConsensusDPADMM(1.0, place="before")
-
-    def test_neighbours_that_do_not_fit(self):
-        _, logistic = logistic_problem()
-        quadratic = quadratic_problem()
-        with pytest.raises(InputError, match="quadratic functions only"):
-            plan_noise(ConsensusDPADMM(1.0, LinearTermsDiffer(1.0)), logistic, 3, PURE)
-        with pytest.raises(InputError, match="FunctionsDiffer"):
-            plan_noise(ConsensusDPADMM(1.0), quadratic, 3, PURE)
-        with pytest.raises(InputError, match="do not apply"):
-            plan_noise(
-                ConsensusDPADMM(1.0, FunctionsDiffer(1.0)),
-                quadratic,
-                3,
-                PURE,
-                protection=Protection(silos_per_person=2),
-            )
-
-    def test_targets_that_do_not_fit(self):
-        problem = quadratic_problem()
-        with pytest.raises(InputError, match="PureTarget"):
-            plan_noise(ConsensusDPADMM(1.0, FunctionsDiffer(1.0)), problem, 3, MIXED)
-        with pytest.raises(InputError, match="delta"):
-            plan_noise(ConsensusDPADMM(1.0, FunctionsDiffer(1.0), Family.GAUSSIAN), problem, 3, PURE)
-
     def test_noise_without_an_exact_sampler_says_so(self):
         """Spherical noise is drawn in floating point, also in a release: its statement claims no more than that."""
         planned = plan_noise(ConsensusDPADMM(1.0, FunctionsDiffer(1.0)), quadratic_problem(), 3, PURE, is_secure=True)
@@ -395,10 +354,3 @@ class TestRefusals:
         for levels, match in (([[1.0, 1.0]], "3 rounds"), ([[1.0, 0.0, 1.0]], "greater than 0"), ([], "as many")):
             with pytest.raises(InputError, match=match):
                 at_levels(mechanisms, levels)
-
-    def test_graph_methods_do_not_take_a_general_quadratic_for_a_ridge(self):
-        for g in (Quadratic(np.diag([1.0, 2.0, 1.0, 1.0]), np.zeros(4)), Quadratic(np.eye(4), np.ones(4))):
-            with pytest.raises(InputError, match="Quadratic"):
-                EXACT.run(RecycledPADMM(0.1), quadratic_problem(5, 4, g), Stopping(rounds=1), ring(5))
-        round_one = quadratic_problem(5, 4, Quadratic(np.eye(4), np.zeros(4)))
-        EXACT.run(RecycledPADMM(0.1), round_one, Stopping(rounds=1), ring(5))

@@ -8,7 +8,6 @@ from tests.contracts.random_network import random_network
 from dpadmm.data import random_quadratics
 from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import by_sizes, iid
-from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents, Silence, take
 from dpadmm.methods.consensus import ConsensusADMM
 from dpadmm.methods.decentralised import DecentralisedADMM
@@ -183,19 +182,3 @@ class TestOneSiloAlone:
         who = np.array([3, 1])
         _, some = method.local_step(1, agents.take(who), take(state, who), inbox, Silence())
         np.testing.assert_allclose(some, everyone[who], atol=1e-10)
-
-
-class TestRefusals:
-    def test_bad_penalties(self):
-        for bad in (0, -1.0, float("nan"), float("inf"), True, "1"):
-            with pytest.raises(InputError, match="rho"):
-                ConsensusADMM(rho=bad)
-            with pytest.raises(InputError, match="eta"):
-                DecentralisedADMM(eta=bad)
-
-    def test_network_of_another_size(self, small):
-        problem = Problem.of(EmpiricalRisk(small[1], Logistic(), mu=0.1))
-        with pytest.raises(InputError, match=r"4 agents.*5"):
-            QUIET.run(DecentralisedADMM(0.1), problem, Stopping(rounds=1), ring(4))
-        with pytest.raises(InputError, match="needs a network"):
-            QUIET.run(DecentralisedADMM(0.1), problem, Stopping(rounds=1))

@@ -5,7 +5,6 @@ import pytest
 from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, PrivateContract, risk
 from tests.contracts.transcript_contract import TiltContract
 
-from dpadmm.data import random_quadratics
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.decentralised import DecentralisedADMM
@@ -14,7 +13,7 @@ from dpadmm.networks import ring
 from dpadmm.noise.mechanisms import Custom, MechanismSpec
 from dpadmm.noise.plan import calibrate
 from dpadmm.noise.sampler import SimulatedSampler
-from dpadmm.privacy.accounting import PureTarget, Target
+from dpadmm.privacy.accounting import PureTarget
 from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.releases import objective_epsilon
 from dpadmm.problems.losses import Logistic, SmoothedHinge
@@ -114,21 +113,6 @@ def test_schedule_splits_epsilon():
         np.testing.assert_allclose(spent, [1.0, 2.0], rtol=1e-9)
 
 
-def test_refusals():
-    for bad in (-0.1, 1.0, float("nan"), True, "0.1"):
-        with pytest.raises(InputError, match="smoothing"):
-            DVP(eta=0.1, smoothing=bad)
-    with pytest.raises(InputError, match="eta"):
-        DVP(eta=0.0)
-    with pytest.raises(InputError, match="PureTarget"):
-        plan_noise(DVP(0.1), Problem.of(risk()), 2, Target(1.0, 1e-5), ring(5))
-    with pytest.raises(InputError, match="Jacobian"):
-        plan_noise(DVP(1e-6), Problem.of(risk(SmoothedHinge(), mu=0.0)), 50, PureTarget(1e-3), ring(5))
-    quadratics = random_quadratics(5, 3, rng=np.random.default_rng(0))
-    with pytest.raises(InputError, match="linear predictor"):
-        plan_noise(DVP(0.1), Problem.of(quadratics), 2, PureTarget(1.0), ring(5))
-
-
 def test_slots_of_two_families_must_share_epsilon_out():
     problem = Problem.of(risk())
     main, extra = DVP(0.01, smoothing=0.5).mechanisms(Setting(problem, 2, 1e-9, ring(5)))
@@ -136,5 +120,5 @@ def test_slots_of_two_families_must_share_epsilon_out():
         parts = [
             MechanismSpec(p.kind, p.family, p.rows, share=share) for p, share in zip((main, extra), shares, strict=True)
         ]
-        with pytest.raises(InputError, match="sum to 1"):
+        with pytest.raises(InputError, match="sum to"):
             calibrate(parts, PureTarget(1.0))

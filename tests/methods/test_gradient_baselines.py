@@ -4,12 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 from tests.contracts.certificates import by_agent
+from tests.methods.silos import MU, SIZES, Transcript, check_log_linear, fitted, neighbours
 
-from dpadmm.data.examples import logistic_table
-from dpadmm.data.partition import by_sizes
-from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, Setting
 from dpadmm.methods.batches import Batches, BatchKind
 from dpadmm.methods.dp_dgd import DPDGD
@@ -24,11 +21,11 @@ from dpadmm.privacy.protection import Norm
 from dpadmm.privacy.releases import CoordinateLaplaceRelease, SampledGaussianRelease
 from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
-from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic
+from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm.problems.silos import Silos
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 
-MU, SIZES, DELTA = 0.1, (120, 80, 60, 40), 1e-5
+DELTA = 1e-5
 QUIET = LocalEngine(progress=False, threads=1, recording=Recording(every=0), replicas=2)
 ALL = Batches(40, seed=1)
 
@@ -45,22 +42,6 @@ METHODS = {
     "output-spherical": (OutputPerturbation(Family.SPHERICAL), None),
 }
 PURE = ("dp-dgd-spherical", "dp-dgd-coordinate", "output-spherical")
-
-
-@pytest.fixture(scope="module")
-def table():
-    return logistic_table(sum(SIZES), 6, rng=np.random.default_rng(5)).data
-
-
-@pytest.fixture(scope="module")
-def problem(table):
-    silos = table.silos(by_sizes(sum(SIZES), SIZES, np.random.default_rng(6)))
-    return Problem.of(EmpiricalRisk(silos, Logistic(), mu=MU))
-
-
-def fitted(features, labels, mu=MU):
-    fit = LogisticRegression(C=1 / (len(labels) * mu), fit_intercept=False, tol=1e-12, solver="newton-cholesky")
-    return fit.fit(features, labels).coef_.T
 
 
 def rounds_of(name, many):
@@ -97,10 +78,7 @@ class TestWithoutNoise:
         engine = replace(QUIET, recording=Recording(every=5), replicas=1)
         run = engine.run(DPGD(step=2.0), problem, Stopping(rounds=80))
         gaps = run.history.objective[:, 0] - problem.objective(fitted(table.features, table.labels))[0]
-        x, y = run.history.rounds[gaps > 1e-13].astype(float), np.log(gaps[gaps > 1e-13])
-        slope, intercept = np.polyfit(x, y, 1)
-        assert slope < -0.1
-        assert 1 - np.var(y - slope * x - intercept) / np.var(y) > 0.95
+        check_log_linear(run.history.rounds, gaps)
 
     def test_sgd_settles_around_the_optimum(self, problem, table):
         optimum = fitted(table.features, table.labels)
@@ -172,37 +150,6 @@ class TestBudget:
         assert next(iter(plan)).certificate.bound == pytest.approx(squared.weights[0] * 0.5 / 40, rel=1e-6)
 
 
-class Transcript:
-    """Keeps what would leave, before noise, and answers with prescribed values: the same for both data sets."""
-
-    def __init__(self, prescribed, rng, scale):
-        self.prescribed, self.rng, self.scale, self.seen = prescribed, rng, scale, {}
-
-    def perturb(self, kind, k, agents, values):
-        self.seen[kind, k] = values.copy()
-        if (kind, k) not in self.prescribed:
-            push = 0.05 * self.rng.standard_normal(values.shape)
-            push[:, 0] += self.rng.choice([-1.0, 1.0])
-            self.prescribed[kind, k] = self.scale * push
-        return self.prescribed[kind, k]
-
-
-def neighbours(rng, loss, n=(4, 3, 3, 3)):
-    """Two problems that differ in one record of agent 0: nearly opposite ones, both at odds with the first axis."""
-    tables = [rng.standard_normal((m, 3)) for m in n]
-    tables = [t / np.linalg.norm(t, axis=1, keepdims=True) for t in tables]
-    labels = [rng.choice([-1.0, 1.0], m) for m in n]
-    angle = rng.uniform(0, 2 * np.pi)
-    across = np.array([0.0, np.cos(angle), np.sin(angle)])
-    tables[0][2], labels[0][2] = 0.2 * np.eye(3)[0] + np.sqrt(0.96) * across, 1.0
-    other = [t.copy() for t in tables]
-    other[0][2] = 0.2 * np.eye(3)[0] - np.sqrt(0.96) * across
-    return [
-        Problem.of(EmpiricalRisk(Silos.from_parts(part, labels, row_norm=1.0), loss, mu=0.05), Weighting.EQUAL)
-        for part in (tables, other)
-    ]
-
-
 CASES = {
     "dp-sgd": (DPSGD(step=0.5, batches=Batches(2, seed=3)), None),
     "dp-sgd-clip": (DPSGD(step=0.5, batches=Batches(3, seed=3, kind=BatchKind.FIXED), clip=0.4), None),
@@ -268,64 +215,3 @@ class TestSameTranscript:
             ends.append((*run.state, run.inbox))
         for one, two in zip(*ends, strict=True):
             np.testing.assert_array_equal(one, two)
-
-
-class TestBadInput:
-    @pytest.mark.parametrize(
-        "build",
-        [
-            lambda: DPGD(step=0.0),
-            lambda: DPGD(step=1.0, power=1.5),
-            lambda: DPSGD(step=1.0),
-            lambda: DPSGD(step=1.0, batches=ALL, clip=-1.0),
-            lambda: DPDGD(step=1.0, decay=1.1),
-            lambda: DPDGD(step=1.0, decay=0.9, noise_decay=0.0),
-            lambda: DPDGD(step=1.0, decay=0.9, noise=Family.OBJECTIVE),
-            lambda: LinearisedADMM(rho=0.0),
-            lambda: LinearisedADMM(rho=1.0, step=-1.0),
-            lambda: LinearisedADMM(rho=1.0, power=2.0),
-            lambda: OutputPerturbation(Family.SAMPLED),
-        ],
-    )
-    def test_numbers(self, build):
-        with pytest.raises(InputError):
-            build()
-
-    def test_regularisers_that_cannot_be_shared_out(self, problem):
-        methods = (
-            (DPSGD(step=1.0, batches=ALL), None),
-            (DPDGD(step=1.0, decay=0.9), ring(4)),
-            (OutputPerturbation(), None),
-        )
-        for regulariser in (
-            ElasticNet(l1=0.1),
-            Quadratic(np.eye(6), np.ones(6)),
-            Quadratic(np.eye(6) + 0.5, np.zeros(6)),
-        ):
-            for method, network in methods:
-                with pytest.raises(InputError, match="ridge"):
-                    QUIET.run(method, replace(problem, regulariser=regulariser), Stopping(rounds=1), network)
-
-    def test_budgets_that_do_not_fit(self, problem):
-        for name, target in (("dp-gd", PureTarget(1.0)), ("dp-dgd-coordinate", Target(1.0, DELTA))):
-            method, network = METHODS[name]
-            with pytest.raises(InputError, match="delta"):
-                plan_noise(method, problem, 2, target, network)
-
-    def test_losses_without_a_gradient_bound(self, problem):
-        squared = Problem.of(EmpiricalRisk(problem.functions.silos, Squared(), mu=MU))
-        for name in ("dp-sgd", "dp-gd", "linearised", "dp-dgd", "output"):
-            method, network = METHODS[name]
-            with pytest.raises(InputError, match="Huber"):
-                plan_noise(method, squared, rounds_of(name, 2), Target(1.0, DELTA), network)
-
-    def test_output_perturbation_needs_curvature_and_one_round(self, problem):
-        flat = Problem.of(EmpiricalRisk(problem.functions.silos, Logistic()))
-        with pytest.raises(InputError, match="strong convexity"):
-            QUIET.run(OutputPerturbation(), flat, Stopping(rounds=1))
-        with pytest.raises(InputError, match="one round"):
-            plan_noise(OutputPerturbation(), problem, 2, Target(1.0, DELTA))
-
-    def test_dgd_needs_a_network(self, problem):
-        with pytest.raises(InputError, match="network"):
-            QUIET.run(DPDGD(step=1.0, decay=0.9), problem, Stopping(rounds=1))

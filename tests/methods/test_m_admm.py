@@ -6,7 +6,6 @@ from scipy.optimize import minimize
 from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, PrivateContract, risk
 from tests.contracts.transcript_contract import Tilt, TiltContract
 
-from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents
 from dpadmm.methods.dvp import DVP, OBJECTIVE
 from dpadmm.methods.m_admm import MADMM
@@ -102,26 +101,3 @@ def test_noise_of_the_paper_keeps_the_rate_inside_the_penalty():
         np.testing.assert_allclose(inside, inside[0], rtol=1e-9)
         back = m_admm_linear_rate(inside[0], penalty=0.5 * 1.2**2, degree=int(degree))
         assert back == pytest.approx(releases[1].rate)
-    with pytest.raises(InputError, match="share one growth"):
-        MADMM(eta=0.1, growth=(1.0, 1.1)).noise_of_paper(3)
-
-
-def test_refusals():
-    for bad in (0, -1.0, float("inf"), True):
-        with pytest.raises(InputError, match="eta"):
-            MADMM(eta=bad)
-        with pytest.raises(InputError, match="eta"):
-            MADMM(eta=(0.1, bad))
-    for bad in (0.99, float("nan"), -2.0):
-        with pytest.raises(InputError, match="growth"):
-            MADMM(eta=0.1, growth=bad)
-    with pytest.raises(InputError, match="theta must be at most"):
-        MADMM(eta=(0.1, 0.2), theta=0.11)
-    with pytest.raises(InputError, match="got none"):
-        MADMM(eta=())
-    with pytest.raises(InputError, match="smoothing"):
-        MADMM(eta=0.1, smoothing=1.5)
-    with pytest.raises(InputError, match="one number or 5"):
-        ENGINE.run(MADMM(eta=(0.1, 0.2)), Problem.of(risk()), Stopping(rounds=1), ring(5))
-    with pytest.raises(InputError, match="too large for a float"):
-        plan_noise(MADMM(eta=0.1, growth=1e200), Problem.of(risk()), 3, PureTarget(1.0), ring(5))

@@ -5,13 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
+from tests.methods.silos import MU, check_log_linear, neighbours
 
 import dpadmm
 from dpadmm.core.release import PlannedNoise
-from dpadmm.data.examples import logistic_table
-from dpadmm.data.partition import by_sizes
-from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST, Agents, OneNoise, Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise.masks import pairwise_masks
@@ -21,27 +18,16 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.local import TRUSTED_SUM
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.releases import GaussianRelease, SummedGaussianRelease
-from dpadmm.problems.losses import EpsilonInsensitive, Huber, Logistic, Quantile
+from dpadmm.problems.losses import Huber, Logistic, Quantile
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm.problems.silos import Silos
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
 
-MU, SIZES, ONE = 0.1, (120, 80, 60, 40), Target(epsilon=1.0, delta=1e-5)
+ONE = Target(epsilon=1.0, delta=1e-5)
 QUIET = LocalEngine(progress=False, threads=1, recording=Recording(every=0))
 METHOD = NoisyGradients(step=2.0, momentum=0.5)
 AGGREGATE = Protection(view=View.AGGREGATE)
-
-
-@pytest.fixture(scope="module")
-def table():
-    return logistic_table(sum(SIZES), 6, rng=np.random.default_rng(5)).data
-
-
-@pytest.fixture(scope="module")
-def problem(table):
-    silos = table.silos(by_sizes(sum(SIZES), SIZES, np.random.default_rng(6)))
-    return Problem.of(EmpiricalRisk(silos, Logistic(), mu=MU))
 
 
 class Pushed(OneNoise):
@@ -113,10 +99,9 @@ class TestPseudoCode:
 
 class TestWithoutNoise:
     @pytest.mark.parametrize("momentum", [0.0, 0.6])
-    def test_reaches_the_pooled_optimum(self, problem, table, momentum):
+    def test_reaches_the_pooled_optimum(self, problem, optimum, momentum):
         run = QUIET.run(NoisyGradients(step=3.0, momentum=momentum), problem, Stopping(rounds=200))
-        fit = LogisticRegression(C=1 / (sum(SIZES) * MU), fit_intercept=False, tol=1e-12, solver="newton-cholesky")
-        np.testing.assert_allclose(run.estimate, fit.fit(table.features, table.labels).coef_.T, atol=1e-8)
+        np.testing.assert_allclose(run.estimate, optimum, atol=1e-8)
 
     def test_with_l1(self, problem):
         sparse = replace(problem, regulariser=ElasticNet(l1=0.02))
@@ -129,10 +114,7 @@ class TestWithoutNoise:
         run = engine.run(METHOD, problem, Stopping(rounds=40))
         best = QUIET.run(METHOD, problem, Stopping(rounds=300))
         gaps = run.history.objective[:, 0] - problem.objective(best.estimate)[0]
-        x, y = run.history.rounds[gaps > 1e-13].astype(float), np.log(gaps[gaps > 1e-13])
-        slope, intercept = np.polyfit(x, y, 1)
-        assert slope < -0.1
-        assert 1 - np.var(y - slope * x - intercept) / np.var(y) > 0.95
+        check_log_linear(run.history.rounds, gaps)
 
     def test_a_ridge_outside_equals_one_inside(self, problem):
         silos = problem.functions.silos
@@ -153,23 +135,6 @@ class Prescribed(OneNoise):
         return self.sums[k - 1][None, :, None]
 
 
-def neighbours(rng, loss, sizes, changed, weighting):
-    """Two problems that differ in `changed[i]` records of silo i: nearly opposite ones, at odds with the first axis."""
-    rows = [rng.standard_normal((n, 3)) for n in sizes]
-    rows = [part / np.linalg.norm(part, axis=1, keepdims=True) for part in rows]
-    labels = [rng.choice([-1.0, 1.0], n) for n in sizes]
-    angle = rng.uniform(0, 2 * np.pi)
-    across = np.array([0.0, np.cos(angle), np.sin(angle)])
-    worlds = []
-    for sign in (1, -1):
-        mine, said = [part.copy() for part in rows], [part.copy() for part in labels]
-        for i, number in enumerate(changed):
-            mine[i][:number], said[i][:number] = 0.2 * np.eye(3)[0] + sign * np.sqrt(0.96) * across, 1.0
-        silos = Silos.from_parts(mine, said, row_norm=1.0)
-        worlds.append(Problem.of(EmpiricalRisk(silos, loss, mu=0.05), weighting))
-    return worlds
-
-
 class TestSameTranscript:
     """Fed the same noisy sums, two neighbouring data sets stay within the certificate, round by round."""
 
@@ -184,7 +149,7 @@ class TestSameTranscript:
             sizes = [4, 3, 5, 4]
             changed = [(n if unit == "user" else records) * (i < people) for i, n in enumerate(sizes)]
             loss = Logistic() if t % 2 else Huber(1.0)
-            pair = neighbours(rng, loss, sizes, changed, list(Weighting)[t % 3])
+            pair = neighbours(rng, loss, sizes, 0.05, list(Weighting)[t % 3], changed)
             (mechanism,) = method.mechanisms(Setting(pair[0], 4, 1e-12, protection=who))
             sums = rng.standard_normal((4, 3)) + 40 * np.eye(3)[0]
             hooks = [Prescribed(sums) for _ in pair]
@@ -249,10 +214,6 @@ class TestPlans:
         assert first.noise_std == pytest.approx(plain.noise_std, rel=1e-5)
         assert first.share_std == pytest.approx(plain.noise_std / np.sqrt(4 - colluders), rel=1e-5)
 
-    def test_too_few_honest_silos(self, problem):
-        with pytest.raises(InputError, match="at least 5 silos"):
-            plan_noise(METHOD, problem, 5, ONE, protection=replace(AGGREGATE, colluders=3))
-
 
 class TestRuns:
     def test_masked_and_unmasked_runs_give_the_same_model(self, problem):
@@ -272,23 +233,8 @@ class TestRuns:
         assert done.account.protection.view is who.view
         assert len(done.history) == 3
 
-    def test_the_same_seed_gives_the_same_model(self, problem):
-        first, again = (run_private(METHOD, problem, 3, ONE, SimulatedSampler(2), engine=QUIET) for _ in range(2))
-        np.testing.assert_array_equal(first.run.estimate, again.run.estimate)
-
 
 class TestNumbers:
-    @pytest.mark.parametrize(
-        "numbers", [{"step": 0.0}, {"step": -1.0}, {"step": 1.0, "momentum": 1.0}, {"step": 1.0, "momentum": -0.1}]
-    )
-    def test_bad_ones_are_refused(self, numbers):
-        with pytest.raises(InputError):
-            NoisyGradients(**numbers)
-
-    def test_units(self):
-        with pytest.raises(InputError):
-            NoisyGradients(step=1.0, unit=Unit.FUNCTION)
-
     def test_a_planned_step_is_safe_for_every_data_set(self, problem):
         longest = 1 / problem.functions.constants.smoothness
         assert NoisyGradients.at_step(Setting(problem, 5, 0.0), 1e9).step == longest
@@ -298,8 +244,8 @@ class TestNumbers:
 LEVELS = np.random.default_rng(4).exponential(size=3000)
 
 
-def test_a_quantile_is_fitted_by_noisy_gradients_with_or_without_its_corner_and_by_solves_only_without():
-    """The constant that predicts best is the quantile of the labels; a method that solves refuses the corner."""
+def test_a_quantile_is_fitted_by_noisy_gradients_with_or_without_its_corner_and_by_solves_without():
+    """The constant that predicts best is the quantile of the labels."""
     budget, parts = {"epsilon": 20.0, "delta": 1e-5, "seed": 0}, [(np.ones((1000, 1)), y) for y in np.split(LEVELS, 3)]
     expected = np.quantile(LEVELS, 0.8)
     for width in (0.0, 0.05):
@@ -308,11 +254,6 @@ def test_a_quantile_is_fitted_by_noisy_gradients_with_or_without_its_corner_and_
         assert found == pytest.approx(expected, abs=0.15)
     solved = dpadmm.run("p-admm", parts, loss=loss, rounds=60, eta=0.05, **budget).model[0]
     assert solved == pytest.approx(expected, abs=0.15)
-    for name, numbers in (("p-admm", {"eta": 0.1}), ("consensus", {"rho": 1.0}), ("fp-federated", {"gamma": 1.0})):
-        with pytest.raises(InputError, match=r"has corners.*Nothing was spent"):
-            dpadmm.run(name, parts, loss=Quantile(0.8, 0.0), rounds=2, **numbers, **budget)
-    with pytest.raises(InputError, match="has corners, so no step can be planned"):
-        dpadmm.run("dp-gd", parts, loss=EpsilonInsensitive(0.1, 0.0), **budget)
 
 
 @pytest.mark.parametrize("loss", ["quantile", "epsilon-insensitive"])

@@ -5,13 +5,12 @@ import pytest
 from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, PrivateContract, risk
 from tests.contracts.transcript_contract import worst_c1_ratio
 
-from dpadmm.errors import InputError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.noise.mechanisms import Geometric
-from dpadmm.privacy.accounting import PureTarget, Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Strength
 from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.problem import Problem, Weighting
@@ -85,11 +84,3 @@ def test_noise_decays_as_scheduled_and_is_larger_for_smaller_silos():
     # w_i = n_i/n cancels the n_i in 2 G w_i/(n_i s): only mu w_i differs.
     assert (np.diff(stds[0]) > 0).all()
     assert plan.account().strength is Strength.FULL
-
-
-def test_refusals():
-    for bad in (0, -1.0, float("nan"), True):
-        with pytest.raises(InputError, match="eta"):
-            PADMM(eta=bad)
-    with pytest.raises(InputError, match="no pure epsilon"):
-        plan_noise(PADMM(0.1), Problem.of(risk()), 2, PureTarget(1.0), ring(5))

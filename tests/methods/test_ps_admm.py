@@ -6,15 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from sklearn.linear_model import LogisticRegression
 from tests.contracts.certificates import by_agent
+from tests.methods.silos import MU, Transcript, check_log_linear, neighbours
 
-from dpadmm.core.release import PlannedNoise
-from dpadmm.data.examples import logistic_table
-from dpadmm.data.partition import by_sizes
-from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents, Setting, Silence
-from dpadmm.methods.batches import Batches, BatchKind, Moment
+from dpadmm.methods.batches import Batches, BatchKind
 from dpadmm.methods.ps_admm import (
     CORRECTION,
     FULL,
@@ -25,36 +21,18 @@ from dpadmm.methods.ps_admm import (
     PSState,
 )
 from dpadmm.noise.mechanisms import MessageKind
-from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
-from dpadmm.privacy.accounting import PureTarget, Target
-from dpadmm.privacy.protection import Protection, Strength
+from dpadmm.noise.sampler import SecureSampler
+from dpadmm.privacy.accounting import Target
+from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.releases import GaussianRelease, SampledGaussianRelease
-from dpadmm.problems.losses import Huber, Logistic, Squared
-from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
-from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.losses import Huber, Logistic
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
 from dpadmm_research.papers.ps_admm.theory import criterion
 
-MU, SIZES, DELTA = 0.1, (120, 80, 60, 40), 1e-5
+DELTA = 1e-5
 QUIET = LocalEngine(progress=False, threads=1, recording=Recording(every=0))
-
-
-@pytest.fixture(scope="module")
-def table():
-    return logistic_table(sum(SIZES), 6, rng=np.random.default_rng(5)).data
-
-
-@pytest.fixture(scope="module")
-def problem(table):
-    silos = table.silos(by_sizes(sum(SIZES), SIZES, np.random.default_rng(6)))
-    return Problem.of(EmpiricalRisk(silos, Logistic(), mu=MU))
-
-
-@pytest.fixture(scope="module")
-def optimum(table):
-    fit = LogisticRegression(C=1 / (sum(SIZES) * MU), fit_intercept=False, tol=1e-12, solver="newton-cholesky")
-    return fit.fit(table.features, table.labels).coef_.T
 
 
 def method(**changes):
@@ -81,11 +59,7 @@ class TestWithoutNoise:
         engine = replace(QUIET, recording=Recording(every=5))
         run = engine.run(method(), problem, Stopping(rounds=80))
         gaps = run.history.objective[:, 0] - problem.objective(best)[0]
-        x, y = run.history.rounds[gaps > 1e-13].astype(float), np.log(gaps[gaps > 1e-13])
-        slope, intercept = np.polyfit(x, y, 1)
-        assert len(x) >= 5
-        assert slope < -0.1
-        assert 1 - np.var(y - slope * x - intercept) / np.var(y) > 0.9
+        check_log_linear(run.history.rounds, gaps, 0.9)
 
     def test_l1_and_a_constraint(self, problem):
         sparse_problem = replace(problem, regulariser=ElasticNet(l1=0.02))
@@ -157,6 +131,7 @@ class TestBudget:
             assert target.epsilon * (1 - 1.001e-3) <= curve.epsilon(DELTA) <= target.epsilon
         assert plan.account().curve.epsilon(DELTA) <= target.epsilon
         assert plan.account().strength is Strength.UP_TO_FLOATING_POINT
+        assert plan.account().theorems == ("C4 (full gradient)", "C4 (sampled correction)")
         kinds = {type(release) for release in plan}
         assert kinds == {GaussianRelease, SampledGaussianRelease}
         counts = {type(release): release.count for release in plan}
@@ -201,66 +176,12 @@ class TestBudget:
         stds = [plan.of(MessageKind(CORRECTION), 1, np.array([0]))[0].noise_std for plan in (loose, tight)]
         assert stds[1] < 0.6 * stds[0]
 
-    def test_a_run_from_a_budget(self, problem, optimum):
-        engine = replace(QUIET, replicas=4)
-        done = run_private(method(), problem, 4, Target(2.0, DELTA), SimulatedSampler(seed=3), engine=engine)
-        hook = PlannedNoise(done.plan, SimulatedSampler(seed=3), replicas=4)
-        again = engine.run(method(), problem, Stopping(rounds=4), noise=hook)
-        np.testing.assert_array_equal(done.run.estimate, again.estimate)
-        assert np.abs(done.run.estimate - optimum).max() > 0
-        assert np.ptp(done.run.estimate, axis=1).min() > 0
-        assert done.account.theorems == ("C4 (full gradient)", "C4 (sampled correction)")
-
     def test_a_secure_run(self, problem):
         alone = Problem.of(problem.functions.take(np.array([3])))
         chosen = method(step=1.0, batches=Batches.secret(10), inner_steps=3)
         done = run_private(chosen, alone, 2, Target(4.0, DELTA), SecureSampler(), engine=QUIET)
         assert done.account.curve.epsilon(DELTA) <= 4.0
         assert all("C8" in theorem for theorem in done.account.theorems)
-
-    def test_more_noise_gives_a_wider_spread(self, problem):
-        engine = replace(QUIET, replicas=30)
-        spreads = []
-        for epsilon in (1.0, 8.0):
-            task = Problem.of(problem.functions.take(np.array([0])))
-            run = run_private(method(step=1.0), task, 4, Target(epsilon, DELTA), SimulatedSampler(0), engine=engine).run
-            spreads.append(run.estimate.std(axis=1).mean())
-        assert spreads[0] > 2 * spreads[1]
-
-
-class Transcript:
-    """Keeps what would leave, before noise, and answers with prescribed values: the same for both data sets."""
-
-    def __init__(self, prescribed, rng, scale):
-        self.prescribed, self.rng, self.scale, self.seen = prescribed, rng, scale, {}
-
-    def perturb(self, kind, k, agents, values):
-        self.seen[kind, k] = values.copy()
-        if (kind, k) not in self.prescribed:
-            push = 0.05 * self.rng.standard_normal(values.shape)
-            push[:, 0] += self.rng.choice([-1.0, 1.0])
-            self.prescribed[kind, k] = self.scale * push
-        return self.prescribed[kind, k]
-
-
-def neighbours(rng, loss, n=(7, 5)):
-    """Two problems that differ in one record of agent 0: nearly opposite ones, both at odds with the first axis.
-
-    The transcript moves along that axis, so that the slopes of both records go from one end to the other.
-    """
-    tables = [rng.standard_normal((m, 3)) for m in n]
-    tables = [t / np.linalg.norm(t, axis=1, keepdims=True) for t in tables]
-    labels = [rng.choice([-1.0, 1.0], m) for m in n]
-    angle = rng.uniform(0, 2 * np.pi)
-    across = np.array([0.0, np.cos(angle), np.sin(angle)])
-    tables[0][2], labels[0][2] = 0.2 * np.eye(3)[0] + np.sqrt(0.96) * across, 1.0
-    other = [t.copy() for t in tables]
-    other[0][2] = 0.2 * np.eye(3)[0] - np.sqrt(0.96) * across
-    pair = ((tables, labels), (other, labels))
-    return [
-        Problem.of(EmpiricalRisk(Silos.from_parts(*parts, row_norm=1.0), loss, mu=0.1), Weighting.EQUAL)
-        for parts in pair
-    ]
 
 
 class TestSameTranscript:
@@ -273,7 +194,7 @@ class TestSameTranscript:
             chosen = method(
                 step=0.2, inner_steps=4, batches=Batches(2, seed=attempt, kind=kind), full_noise=full_noise, clip=clip
             )
-            pair = neighbours(rng, loss)
+            pair = neighbours(rng, loss, (7, 5), MU)
             certified = chosen.mechanisms(Setting(pair[0], 3, 1e-9))
             bounds = {mechanism.kind.name: mechanism.rows[0].certificates[0].bound for mechanism in certified}
             prescribed, seen = {}, []
@@ -295,7 +216,7 @@ class TestSameTranscript:
     def test_a_record_outside_the_batch_leaves_no_trace(self):
         rng = np.random.default_rng(1)
         chosen = method(step=0.2, inner_steps=12, batches=Batches(1, seed=4, kind=BatchKind.FIXED))
-        pair, prescribed, seen = neighbours(rng, Logistic()), {}, []
+        pair, prescribed, seen = neighbours(rng, Logistic(), (7, 5), MU), {}, []
         for problem in pair:
             hook = Transcript(prescribed, rng, scale=400.0)
             QUIET.run(chosen, problem, Stopping(rounds=4), noise=hook)
@@ -305,7 +226,7 @@ class TestSameTranscript:
 
     def test_everything_sent_is_a_function_of_the_noisy_values(self):
         rng = np.random.default_rng(2)
-        pair, prescribed, states = neighbours(rng, Logistic()), {}, []
+        pair, prescribed, states = neighbours(rng, Logistic(), (7, 5), MU), {}, []
         for problem in pair:
             run = QUIET.run(
                 method(step=0.2, batches=Batches(3, seed=0)),
@@ -324,44 +245,3 @@ class TestBatchOfAgents:
         one = QUIET.run(method(), problem, Stopping(rounds=3)).estimate
         np.testing.assert_allclose(three[:, :1], one, atol=1e-14)
         assert np.abs(three[:, 0] - three[:, 1]).max() > 1e-6
-
-
-class TestBadInput:
-    @pytest.mark.parametrize(
-        "bad",
-        [{"rho": 0.0}, {"step": -1.0}, {"inner_steps": 0}, {"inner_steps": 1.5}, {"clip": 0.0}, {"noise_ratio": 0.0}],
-    )
-    def test_numbers(self, bad):
-        with pytest.raises(InputError):
-            method(**bad)
-
-    def test_a_step_beyond_the_condition(self, problem):
-        limit = 1 / (2 * (problem.weights.max() * (0.25 + MU) + 0.05))
-        with pytest.raises(InputError, match="step must be below"):
-            QUIET.run(method(step=limit), problem, Stopping(rounds=1))
-        QUIET.run(method(step=limit * 0.999), problem, Stopping(rounds=1))
-
-    def test_batches_larger_than_a_silo(self, problem):
-        with pytest.raises(InputError, match="at most 40"):
-            QUIET.run(method(batches=Batches(41, seed=0)), problem, Stopping(rounds=1))
-
-    def test_a_constraint_with_a_regulariser_that_is_not_separable(self, problem):
-        coupled = replace(problem, regulariser=Quadratic(np.eye(6) + 0.5, np.zeros(6)))
-        with pytest.raises(InputError, match="separable"):
-            QUIET.run(method(constraint=Box(0.0, math.inf)), coupled, Stopping(rounds=1))
-
-    def test_budgets_that_do_not_fit(self, problem):
-        with pytest.raises(InputError, match="delta"):
-            plan_noise(method(), problem, 2, PureTarget(1.0))
-        with pytest.raises(InputError, match="one silo"):
-            plan_noise(method(), problem, 2, Target(1.0, DELTA), protection=Protection(silos_per_person=2))
-        with pytest.raises(InputError, match="records_per_person"):
-            plan_noise(method(), problem, 2, Target(1.0, DELTA), protection=Protection(records_per_person=2))
-
-    def test_a_loss_without_a_gradient_bound(self, problem):
-        squared = Problem.of(EmpiricalRisk(problem.functions.silos, Squared(), mu=MU))
-        with pytest.raises(InputError, match="Huber"):
-            plan_noise(method(step=0.1, clip=1.0), squared, 2, Target(1.0, DELTA))
-
-    def test_moment_names_the_round_first(self):
-        assert Moment(3, 2).round == 3

@@ -5,8 +5,6 @@ import pytest
 from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, KeyedNoise, PrivateContract, risk
 from tests.contracts.transcript_contract import TiltContract
 
-from dpadmm.errors import InputError
-from dpadmm.methods.base import by_name
 from dpadmm.methods.dvp import DVP, OBJECTIVE
 from dpadmm.methods.r_admm import RADMM, BareRADMM
 from dpadmm.methods.recycled import RecycledPADMM
@@ -42,11 +40,6 @@ class TestGrowing(ConvergenceContract, PrivateContract, TiltContract):
 
 class TestBare(ConvergenceContract):
     method = BareRADMM(eta=0.01, gamma=0.02)
-
-    def test_it_is_in_the_registry_and_statements_nothing(self):
-        assert by_name()["r-admm-bare"] is BareRADMM
-        assert by_name()["r-admm-bare"].about.certificate == "none"
-        assert self.method.mechanisms(None) == ()
 
 
 class Transcript(KeyedNoise):
@@ -119,19 +112,3 @@ def test_half_the_rounds_are_paid_for():
         assert all(release.rate >= release.certificate.jacobian_free_rate for release in pair)
         assert pair[1].rate == pytest.approx(2 * pair[0].rate, rel=1e-9)
     assert plans[1].account().theorems == ("C2 (odd iterations)",)
-
-
-def test_refusals():
-    for build in (BareRADMM, RADMM):
-        with pytest.raises(InputError, match="eta"):
-            build(eta=0.0)
-        with pytest.raises(InputError, match="gamma"):
-            build(eta=0.1, gamma=-1e-9)
-        with pytest.raises(InputError, match="growth"):
-            build(eta=0.1, growth=0.9)
-        with pytest.raises(InputError, match="theta must be at most"):
-            build(eta=0.1, theta=0.2)
-        with pytest.raises(InputError, match="too large for a float"):
-            build(eta=0.1, growth=1e100).penalty(5)
-    with pytest.raises(InputError, match="smoothing"):
-        RADMM(eta=0.1, smoothing=-0.5)

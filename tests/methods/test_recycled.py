@@ -5,7 +5,6 @@ import pytest
 from tests.contracts.graph_method_contract import ConvergenceContract, KeyedNoise, PrivateContract, Remembered, risk
 from tests.contracts.transcript_contract import worst_c1_ratio
 
-from dpadmm.errors import InputError
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.recycled import RecycledPADMM
 from dpadmm.networks import star
@@ -49,10 +48,3 @@ def test_half_the_releases_carry_less_noise_than_p_admm_at_the_same_budget():
     plans = [plan_noise(m, problem, 40, target, star(5)) for m in (PADMM(0.01), RecycledPADMM(0.01))]
     stds = [min(r.noise_std for r in plan if r.agent == 0) for plan in plans]
     assert stds[1] / stds[0] == pytest.approx(0.5**0.5, rel=1e-9)
-
-
-def test_refusals():
-    with pytest.raises(InputError, match="eta"):
-        RecycledPADMM(eta=0.0)
-    with pytest.raises(InputError, match="gamma"):
-        RecycledPADMM(eta=0.1, gamma=-1.0)

@@ -98,7 +98,9 @@ def computed(risk, way):
     if way == "one part":
         rows = slice(0, len(risk.shifts))
         is_sparse = risk.silos.is_sparse
-        total = _sparse_sum(risk, risk.rows, rows, point[0]) if is_sparse else _column_sum(risk, rows, point[0])
+        total = (
+            _sparse_sum(risk, risk.silos.features, rows, point[0]) if is_sparse else _column_sum(risk, rows, point[0])
+        )
         return total[:, 0] / rows.stop
     agents = Agents.of(Problem.of(risk), None, 1e-9, threads=way)
     return whole_gradients(agents, point)[0, :, 0]

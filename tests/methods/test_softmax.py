@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from dpadmm.errors import InputError
 from dpadmm.methods.base import Setting
-from dpadmm.methods.batches import Batches
-from dpadmm.methods.dp_sgd import DPSGD
-from dpadmm.methods.dvp import DVP
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
@@ -18,9 +14,9 @@ from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
 from dpadmm.problems.losses import Softmax
-from dpadmm.problems.problem import Problem, PublicFunctions, SoftmaxRisk
+from dpadmm.problems.problem import Problem, SoftmaxRisk
 from dpadmm.problems.silos import PersonRows, Silos
-from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
+from dpadmm.testing import LocalEngine, Recording, Stopping, run_private
 
 ONE = Target(1.0, 1e-5)
 QUIET = LocalEngine(progress=False, threads=1, recording=Recording(every=0), tolerance=1e-10)
@@ -110,16 +106,3 @@ def test_noise_common_to_all_classes_is_without_effect(problem):
     assert np.abs(x - centred).max() > 0.01
     np.testing.assert_allclose(bare.gradient(x), bare.gradient(centred), atol=1e-14)
     np.testing.assert_allclose(bare.gradient(x).reshape(4, 5).sum(axis=0), 0, atol=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("method", "network"),
-    [(DPSGD(step=0.1, batches=Batches(5, seed=1)), None), (DVP(eta=0.1), complete(3))],
-    ids=["batches", "objective perturbation"],
-)
-def test_methods_that_need_one_score_refuse(problem, method, network):
-    """With data and without: a plan must not promise what a run cannot keep."""
-    public = PublicFunctions.of_loss(problem.functions.sizes, 5, Softmax(4), 1.0, MU)
-    for each in (problem, replace(problem, functions=public)):
-        with pytest.raises(InputError, match=r"PublicFunctions|SoftmaxRisk"):
-            plan_noise(method, each, 2, ONE, network=network)

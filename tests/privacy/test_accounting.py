@@ -1,14 +1,13 @@
 """Accountants: closed forms, merging, refusals, people in several silos."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contracts.certificates import by_agent, changed
 
-from dpadmm.errors import InputError
 from dpadmm.privacy.accounting import (
     Target,
     account_for,
@@ -139,8 +138,6 @@ def test_sampling_amplifies_and_never_hurts():
 def test_several_records_take_part_more_often():
     three = compose([sampled(rate=0.1, records_per_person=3)])
     assert three.epsilon(1e-5) == compose([sampled(rate=-math.expm1(3 * math.log1p(-0.1)))]).epsilon(1e-5)
-    with pytest.raises(InputError, match="Poisson"):
-        compose([replace(sampled(records_per_person=3), sampling=FixedSizeSampling(size=1, population=10))])
 
 
 def test_bare_and_noiseless_releases_are_infinite():
@@ -153,33 +150,6 @@ def test_bare_and_noiseless_releases_are_infinite():
 def test_nothing_to_hide_costs_nothing():
     assert compose([]).epsilon(0.0) == 0.0
     assert compose([gaussian(bound=0.0, std=0.0), sampled(std=0.0, bound=0.0)]).epsilon(0.0) == 0.0
-
-
-@dataclass(frozen=True)
-class _Unknown:
-    agent: int = 0
-
-
-@pytest.mark.parametrize(
-    ("releases", "message"),
-    [
-        ([_Unknown()], "no accounting rule for _Unknown"),
-        ([gaussian(), gaussian(unit=Unit.USER)], "unit"),
-        ([gaussian(), gaussian(view=View.PUBLIC)], "view"),
-        ([gaussian(), gaussian(relation=NeighbouringRelation.ADD_OR_REMOVE)], "relation"),
-        ([gaussian(), gaussian(silos_per_person=2)], "silos_per_person"),
-        ([gaussian(std=-1.0)], "noise_std"),
-        ([gaussian(std=math.nan)], "noise_std"),
-        ([gaussian(count=0)], "count"),
-        ([gaussian(log_jacobian=0.1)], "objective"),
-        ([spherical(rate=0.0)], "rate"),
-        ([CoordinateLaplaceRelease(certificate=BASE, scale=1.0, agent=0, round=0)], "l1"),
-        ([replace(sampled(), sampling="half of them")], "sampling"),
-    ],
-)
-def test_refusals(releases, message):
-    with pytest.raises(InputError, match=message):
-        compose(releases)
 
 
 def test_by_agent_is_parallel():
@@ -223,12 +193,6 @@ def test_worst_person_of_unlike_agents_is_the_envelope():
     assert pairs.epsilon(1e-6) == max(compose(releases[:2]).epsilon(1e-6), both.epsilon(1e-6))
 
 
-def test_too_many_coalitions_are_refused():
-    releases = [sampled(std=1 + i / 100, agent=i, silos_per_person=5) for i in range(30)]
-    with pytest.raises(InputError, match="coalitions"):
-        worst_person(releases)
-
-
 def test_strength_is_the_weakest():
     full, floats = gaussian(), gaussian(strength=Strength.UP_TO_FLOATING_POINT)
     solver = gaussian(strength=Strength.UP_TO_SOLVER_ERROR)
@@ -244,8 +208,6 @@ def test_statement_names_everything():
     assert said.protection == ONE_RECORD
     assert said.theorems == ("C1", "C6")
     assert said.assumptions == ("norm <= 1", "lam <= 1/2")
-    with pytest.raises(InputError):
-        account_for([BareRelease(reason="debug", agent=0, round=0)])
 
 
 def summed(silos, colluders, epsilon=1.0, delta=1e-5, count=1):
@@ -297,5 +259,3 @@ def test_shares_stay_what_they_are_whatever_they_are_counted_against():
         assert account_for([other]).if_all_collude.m == pytest.approx(
             account_for([release]).if_all_collude.m, rel=1e-12
         )
-    with pytest.raises(InputError, match="honest"):
-        _ = release.counted_for(5).share_std

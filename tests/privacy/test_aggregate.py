@@ -73,7 +73,7 @@ class TestLedgers:
         with Ledger.create(tmp_path / "book", DATA, Budget(epsilon=1.0, delta=1e-5), protection=protection) as ledger:
             opened = ledger.confirm(DATA)
             if not is_taken:
-                with pytest.raises(InputError, match="does not cover"):
+                with pytest.raises(InputError, match="not cover"):
                     opened.reserve([masked(t)], **labels)
                 return
             opened.reserve([masked(t)], **labels)
@@ -116,8 +116,3 @@ class TestEarlierProfiles:
         looking = 1 if stated.view is View.PEER else stated.n_colluders  # a peer knows its own share of the noise
         squares = sum(one.cost.m_squared * hidden_less(one, looking) for one in (run, earlier))
         assert said.curve.m**2 == pytest.approx(squares, rel=1e-12)
-
-    @pytest.mark.parametrize("other", [masked(0), gaussian(View.COORDINATOR)])
-    def test_views_of_which_neither_covers_the_other(self, other):
-        with pytest.raises(InputError, match="neither covers the other"):
-            account_with(plan_of(gaussian(View.PEER)), other)

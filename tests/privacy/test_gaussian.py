@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpadmm.errors import InputError
 from dpadmm.privacy.curves import delta_of_epsilon, epsilon_of_delta, log_delta, m_of, zcdp_epsilon_classical
 
 # Origin: mpmath with 60 digits, as named in the file.
@@ -24,10 +23,6 @@ def exact(m: float, eps: float) -> mp.mpf:
         m_, eps_ = mp.mpf(m), mp.mpf(eps)
         phi = lambda x: mp.erfc(-x / mp.sqrt(2)) / 2  # noqa: E731
         return phi(-eps_ / m_ + m_ / 2) - mp.exp(eps_) * phi(-eps_ / m_ - m_ / 2)
-
-
-def test_golden_rows_are_read():
-    assert len(GOLDEN) >= 50
 
 
 @pytest.mark.parametrize("row", GOLDEN, ids=lambda row: f"m{row['m']}-eps{row['eps']}")
@@ -113,23 +108,3 @@ def test_the_papers_zcdp_conversion_is_an_upper_bound(log_rho, log_d):
 
 def test_papers_formula():
     assert zcdp_epsilon_classical(0.5, 1e-5) == pytest.approx(0.5 + 2 * math.sqrt(0.5 * math.log(1e5)))
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: delta_of_epsilon(-1.0, 1.0),
-        lambda: delta_of_epsilon(1.0, -1.0),
-        lambda: delta_of_epsilon(math.nan, 1.0),
-        lambda: epsilon_of_delta(1.0, 1.5),
-        lambda: epsilon_of_delta(1.0, -1e-9),
-        lambda: m_of(1.0, 0.0),
-        lambda: m_of(1.0, 1.0),
-        lambda: m_of(math.inf, 1e-5),
-        lambda: zcdp_epsilon_classical(-1.0, 1e-5),
-        lambda: zcdp_epsilon_classical(1.0, 0.0),
-    ],
-)
-def test_bad_input_is_refused(call):
-    with pytest.raises(InputError):
-        call()

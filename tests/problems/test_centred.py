@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy import sparse
 from tests.contracts.centred_rows import as_array, random_centred
 
-from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents, Setting
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.problems.centred import CentredRows
@@ -19,7 +18,6 @@ from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import (
     MOST_SHIFT,
-    ROW_NORM_SLACK,
     Silos,
     dense,
     gram,
@@ -143,35 +141,8 @@ class TestOperations:
         np.testing.assert_array_equal(rows.toarray(), np.eye(3) - 0.25)
 
 
-class TestRefusals:
-    @pytest.mark.parametrize(("factors", "centre"), [(2, 2), (3, 3), (2, 3)])
-    def test_shapes_that_do_not_fit(self, factors, centre):
-        with pytest.raises(InputError, match="one factor per row and one centre per column"):
-            CentredRows(sparse.csr_array((3, 2)), np.ones(factors), np.ones(centre))
-
-    @pytest.mark.parametrize("bad", [np.nan, np.inf])
-    def test_numbers_that_are_not_finite(self, bad):
-        with pytest.raises(InputError, match="centre of rows must be finite"):
-            CentredRows(sparse.csr_array(np.eye(2)), np.ones(2), np.array([0.0, bad]))
-        for rows in (
-            CentredRows(sparse.csr_array([[0.0, bad]]), np.ones(1), np.zeros(2)),
-            CentredRows(sparse.csr_array([[0.0, 1.0]]), np.array([bad]), np.zeros(2)),
-        ):
-            with pytest.raises(InputError, match="clinic: features hold NaN or infinite values"):
-                Silos.from_parts([rows], [np.ones(1)], 2.0, ["clinic"])
-
-    def test_different_centres(self):
-        parts = [CentredRows(sparse.csr_array(np.eye(2)), np.ones(2), np.full(2, c)) for c in (0.1, 0.2)]
-        with pytest.raises(InputError, match="centred at different points"):
-            Silos.from_parts(parts, [np.ones(2)] * 2, 2.0)
-
-    @pytest.mark.parametrize("index", [1, (slice(None), 0), np.ones((2, 2), dtype=bool)])
-    def test_other_indices(self, index):
-        rows = CentredRows(sparse.csr_array(np.eye(2)), np.ones(2), np.zeros(2))
-        with pytest.raises(InputError, match="selected by a slice"):
-            rows[index]
-
-    def test_arithmetic_of_arrays(self):
+class TestArithmetic:
+    def test_no_other_product_is_taken_for_theirs(self):
         rows = CentredRows(sparse.csr_array(np.eye(2)), np.ones(2), np.zeros(2))
         for work in (lambda: np.ones((2, 2)) @ rows, lambda: np.ones((2, 2)) * rows, lambda: np.exp(rows)):
             with pytest.raises(TypeError):
@@ -203,15 +174,10 @@ class TestSilos:
         np.testing.assert_array_equal(users.part(3)[0].toarray(), parts[2].toarray()[3:4])
 
     def test_the_norm_that_counts_is_that_of_the_centred_row(self):
-        """(1.2, 0.8) less the centre has norm 0.6, though more is stored; 0 less 1.5 times the centre has norm 1.5."""
+        """(1.2, 0.8) less the centre has norm 0.6, though more is stored."""
         centre = np.array([0.6, 0.8])
         short = CentredRows(sparse.csr_array(np.array([[1.2, 0.8]])), np.array([1.0]), centre)
         assert Silos.from_parts([short], [np.ones(1)], 0.6).n_agents == 1
-        long = CentredRows(sparse.csr_array((1, 2)), np.array([1.5]), centre)
-        with pytest.raises(InputError, match=r"silo 1 has a row that is longer than the declared row_norm 1\."):
-            Silos.from_parts([short, long], [np.ones(1)] * 2, 1.0)
-        with pytest.raises(InputError, match="user 0 has a row that is longer"):
-            Silos.one_record_each(long, np.ones(1), 1.0)
 
     def test_rounding_is_not_a_broken_statement(self):
         rng = np.random.default_rng(2)
@@ -219,8 +185,6 @@ class TestSilos:
         norms = row_norms(parts[0])
         full = scale_rows(parts[0], 1 / norms)
         assert Silos.from_parts([full], [np.ones(400)], 1.0).n_agents == 1
-        with pytest.raises(InputError, match="row_norm"):
-            Silos.from_parts([scale_rows(full, np.full(400, 1 + 10 * ROW_NORM_SLACK))], [np.ones(400)], 1.0)
 
     @pytest.mark.parametrize("size", [7.9, 8.1])
     def test_rows_are_stored_dense_where_sums_would_be_lost_in_rounding(self, size):
@@ -235,16 +199,13 @@ class TestSilos:
         assert not silos.is_sparse
         assert not replace(silos, features=rows).is_sparse
 
-    def test_a_factor_above_the_public_bound_is_refused(self):
-        def rows(most, sign=1.0):
-            return CentredRows(sparse.csr_array(np.eye(2)), sign * np.array([0.5, 1.0]), np.full(2, 0.1), most)
+    def test_the_largest_public_bound_on_factors_counts(self):
+        def rows(most):
+            return CentredRows(sparse.csr_array(np.eye(2)), np.array([0.5, 1.0]), np.full(2, 0.1), most)
 
         assert Silos.from_parts([rows(1.0)], [np.ones(2)], 2.0).is_sparse
         both = Silos.from_parts([rows(0.7)[:1], rows(1.0)], [np.ones(1), np.ones(2)], 2.0)
         assert both.features.most_factor == 1.0
-        for sign in (1.0, -1.0):
-            with pytest.raises(InputError, match=r"larger factor than most_factor 0\.9"):
-                Silos.from_parts([rows(0.9, sign)], [np.ones(2)], 2.0)
 
     def test_one_rows_factor_does_not_decide_how_others_are_stored(self):
         """Neighbours: at a far point, sparse and dense sums over the other rows would differ by more than counted."""
@@ -265,12 +226,6 @@ class TestSilos:
                 agents = Agents.of(risk, None, 1e-9, threads=1)
                 gradients.append(whole_gradients(agents, 2.0**56 * point[None, :, None]))
             assert np.linalg.norm(gradients[0] - gradients[1]) <= Setting(risk, 1, 0.0).local_gradient(0).gap
-
-    def test_no_records_and_no_columns(self):
-        for shape, texts in (((0, 2), "no records"), ((2, 0), "no columns")):
-            rows = CentredRows(sparse.csr_array(shape), np.zeros(shape[0]), np.zeros(shape[1]))
-            with pytest.raises(InputError, match=texts):
-                Silos.from_parts([rows], [np.ones(shape[0])], 1.0)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)

@@ -1,4 +1,7 @@
-"""What a user's own loss, regulariser or functions declare is refuted where it is false, and named where it is not."""
+"""What a user's own loss, regulariser or functions declare is not refuted where it is true, and named.
+
+Where it is false: rows of tests/snapshots/refusals/problems.txt.
+"""
 
 import numpy as np
 import pytest
@@ -12,17 +15,14 @@ from tests.problems.own_parts import (
     GroupNorm,
     OwnRidge,
     OwnRisk,
-    QuietRisk,
 )
 
-from dpadmm.errors import InputError
 from dpadmm.problems.declared import refute_loss, refute_regulariser
-from dpadmm.problems.losses import Huber, Logistic, Softmax
+from dpadmm.problems.losses import Huber
 from dpadmm.problems.problem import (
     EmpiricalRisk,
     Problem,
     PublicFunctions,
-    SoftmaxRisk,
     check_declared,
     declared_by,
     has_same_parts,
@@ -38,28 +38,9 @@ def problem(loss=None, regulariser=None, risk=EmpiricalRisk):
     return Problem.of(risk(SILOS, loss or Huber(0.5), mu=0.1), regulariser=regulariser)
 
 
-def of_class(each):
-    return type(each).__name__
-
-
-@pytest.mark.parametrize(("loss", "found"), WRONG_LOSSES.items(), ids=of_class)
-def test_a_wrong_loss_is_refuted_with_the_point_and_what_was_found(loss, found):
-    with pytest.raises(InputError, match=found) as refusal:
-        refute_loss(loss)
-    assert str(refusal.value).startswith(f"The loss {type(loss).__name__} ")
-    assert str(refusal.value).endswith("Nothing was spent.")
-
-
 @pytest.mark.parametrize("loss", HONEST_LOSSES.values(), ids=list(HONEST_LOSSES))
 def test_an_honest_loss_is_not_refuted(loss):
     refute_loss(loss)
-
-
-@pytest.mark.parametrize("dimension", [1, 3, 40])
-@pytest.mark.parametrize(("regulariser", "found"), WRONG_REGULARISERS.items(), ids=of_class)
-def test_a_wrong_regulariser_is_refuted(regulariser, found, dimension):
-    with pytest.raises(InputError, match=found):
-        refute_regulariser(regulariser, dimension)
 
 
 @pytest.mark.parametrize("dimension", [1, 3, 40])
@@ -95,11 +76,6 @@ def test_a_problem_must_have_the_parts_that_were_planned_with():
     assert not has_same_parts(problem(regulariser=OwnRidge(l2=0.1)), problem(regulariser=OwnRidge(l2=0.2)))
 
 
-def test_own_functions_may_not_declare_less_than_follows_from_their_loss():
-    with pytest.raises(InputError, match=r"QuietRisk declare record_gradient 0.01, but .* norm up to 1 has 0.5"):
-        check_declared(problem(risk=QuietRisk))
-
-
 def test_own_functions_are_not_evaluated():
     class Private(OwnRisk):
         def value(self, w):
@@ -108,25 +84,6 @@ def test_own_functions_are_not_evaluated():
         gradient = hessian = value
 
     check_declared(problem(risk=Private))
-
-
-def test_a_softmax_of_ones_own_has_no_theorem():
-    class MySoftmax(Softmax):
-        pass
-
-    with pytest.raises(InputError, match=r"MySoftmax reads several scores.*C13"):
-        PublicFunctions.of_loss(SILOS.sizes, 2, MySoftmax(3), 1.0)
-    silos = Silos.from_parts([np.eye(2) / 2], [np.array([0.0, 2.0])], row_norm=1.0)
-    with pytest.raises(InputError, match=r"MySoftmax reads several scores.*C13"):
-        check_declared(Problem.of(SoftmaxRisk(silos, MySoftmax(3))))
-
-
-def test_an_operator_without_a_projection_has_no_theorem():
-    class MyOperator:
-        omega = 5.0
-
-    with pytest.raises(InputError, match="constraint MyOperator is of a kind for which no certificate exists"):
-        check_declared(problem(Logistic()), MyOperator())
 
 
 def test_what_is_not_refuted_is_not_proved():
@@ -138,12 +95,3 @@ def test_what_is_not_refuted_is_not_proved():
 
     assert np.abs(WrongInOnePlace().slope(np.array([0.123456789]))) > WrongInOnePlace().slope_bound
     refute_loss(WrongInOnePlace())
-
-
-def test_the_probe_gives_the_same_answer_every_time():
-    texts = set()
-    for _ in range(3):
-        with pytest.raises(InputError) as refusal:
-            refute_loss(next(loss for loss in WRONG_LOSSES if type(loss).__name__ == "SharpSpot"))
-        texts.add(str(refusal.value))
-    assert len(texts) == 1

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.p_admm import PADMM
@@ -15,7 +14,7 @@ from dpadmm.networks import complete
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.silos import PersonRows, PersonWeights, Silos
+from dpadmm.problems.silos import PersonRows, Silos
 from dpadmm.testing import LocalEngine, Recording, Stopping
 
 STORAGES = {
@@ -80,16 +79,6 @@ class TestWhatIsKept:
             return [places.index(row) for row in found.kept[own]], found.people.weights[own].tolist()
 
         assert kept(whose) == kept(other)
-
-    def test_weights_that_are_none_are_refused(self):
-        for weights, persons in (([1.0, 0.6], 1), ([0.0], 1), ([1.5], 2), ([[0.5]], 1), ([np.nan], 1)):
-            with pytest.raises(InputError):
-                PersonWeights(np.array(weights), persons)
-        with pytest.raises(InputError, match="one for every row"):
-            Silos.from_parts([np.ones((2, 1))], [np.ones(2)], 1.0, people=[PersonWeights(np.ones(1), 1)])
-        parts = [np.ones((2, 1)), np.ones((1, 1))], [np.ones(2), np.ones(1)]
-        with pytest.raises(InputError, match="one for every row"):  # as many in all, but not silo by silo
-            Silos.from_parts(*parts, 1.0, people=[PersonWeights(np.ones(n), n) for n in (1, 2)])
 
 
 @pytest.mark.parametrize("storage", STORAGES)

@@ -1,12 +1,9 @@
 """The problem: weights by rule, objective and gradient, optimality against scikit-learn's optima, refusals."""
 
-import math
-
 import numpy as np
 import pytest
 from sklearn.linear_model import HuberRegressor, Lasso, LogisticRegression, Ridge
 
-from dpadmm.errors import InputError
 from dpadmm.problems import regularisers
 from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
@@ -36,15 +33,6 @@ def split(rows, labels):
     return Silos.from_parts(np.split(rows, cuts), np.split(labels, cuts), row_norm=1.0)
 
 
-@pytest.mark.parametrize("functions", [np.eye(2), EmpiricalRisk, None])
-def test_what_is_no_function_is_refused(functions):
-    with pytest.raises(InputError, match="takes the agents' functions"):
-        Problem.of(functions)
-    silos = Silos.from_parts([np.eye(2)], [np.ones(2)], row_norm=1.0)
-    with pytest.raises(InputError, match="got Silos"):
-        Problem(silos, np.ones(1), regularisers.ElasticNet())
-
-
 class TestWeights:
     @pytest.mark.parametrize(
         ("rule", "expected"),
@@ -58,11 +46,6 @@ class TestWeights:
         np.testing.assert_allclose(rule.weights(np.array(SIZES)), expected, rtol=1e-15)
         problem = Problem.of(EmpiricalRisk(regression()[2], Squared()), rule)
         np.testing.assert_allclose(problem.weights, expected, rtol=1e-15)
-
-    def test_pooled_is_the_default(self):
-        problem = Problem.of(EmpiricalRisk(regression()[2], Squared()))
-        np.testing.assert_allclose(problem.weights, [0.3, 0.1, 0.6], rtol=1e-15)
-        assert (problem.n_agents, problem.dimension) == (3, 5)
 
     def test_pooled_weights_pool_the_records(self):
         rows, labels, silos = regression()
@@ -149,16 +132,3 @@ class TestOptimality:
         both = problem.optimality(np.column_stack([model.coef_, model.coef_ + 1]))
         assert both[0] <= 1e-12
         assert both[1] > 0.1
-
-
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        *((bad, r"one number per agent \(3\), got") for bad in (np.ones(2), np.ones((3, 1)), 1.0, [])),
-        *(([1.0, bad, 1.0], "finite") for bad in (0.0, -1.0, math.nan, math.inf)),
-        (["a", "b", "c"], "weights must hold numbers"),
-    ],
-)
-def test_weights_that_are_none(weights, message):
-    with pytest.raises(InputError, match=message):
-        Problem(EmpiricalRisk(regression()[2], Squared()), weights, regularisers.ElasticNet())

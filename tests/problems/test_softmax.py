@@ -8,7 +8,6 @@ from scipy import sparse
 from scipy.special import softmax
 from tests.contracts.centred_rows import centred_silos
 
-from dpadmm.errors import InputError
 from dpadmm.problems.losses import Softmax
 from dpadmm.problems.problem import SoftmaxRisk
 from dpadmm.problems.silos import PersonRows, Silos
@@ -136,13 +135,3 @@ class TestRisk:
             along = (moved * (x - y)).sum(axis=1).min()
             assert along >= constants.strong_convexity * far**2 * (1 - 1e-9)
         assert constants.scores == 3
-
-    @pytest.mark.parametrize("label", [-1.0, 3.0, 0.5])
-    def test_labels_that_are_no_classes(self, label):
-        with pytest.raises(InputError, match="0 to 2"):
-            SoftmaxRisk(Silos.from_parts([np.eye(2)], [np.array([0.0, label])], row_norm=1.0), Softmax(3))
-
-    @pytest.mark.parametrize("numbers", [(1,), (3, 0.0), (3, 1.1), (3, float("nan"))])
-    def test_numbers_that_are_refused(self, numbers):
-        with pytest.raises(InputError):
-            Softmax(*numbers)

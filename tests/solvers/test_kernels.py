@@ -88,16 +88,6 @@ def test_line_slopes(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("columns", [1, 3, 8, 300])
-def test_slopes_in_place(loss, columns):
-    rng = np.random.default_rng(2)
-    t, shifts = 2 * rng.normal(size=(7, columns)), rng.normal(size=7)
-    found = t.copy()
-    kernels.slopes_in_place(found, shifts, loss.form.numbers, loss.form.is_logistic)
-    np.testing.assert_allclose(found, loss.slope(t - shifts[:, None]), rtol=1e-13, atol=1e-15)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("columns", [1, 2, 7, 300])
 def test_csr_slope_sum(loss, columns):
     """Rows with 0 to 11 non-zeros, a zero column, an inner range of rows longer than one block."""
@@ -108,12 +98,15 @@ def test_csr_slope_sum(loss, columns):
     dense[6] = 1.0
     rows, shifts, w = sparse.csr_array(dense), rng.normal(size=700), rng.normal(size=(11, columns))
     parts = (rows.indptr.astype(np.int32), rows.indices.astype(np.int32), rows.data, shifts)
-    counted = rng.uniform(0.1, 1.0, 700)
+    counted, signs, none = rng.uniform(0.1, 1.0, 700), rng.choice([-1.0, 1.0], 700), np.empty(0)
     for first, last in ((3, 700), (0, 1), (5, 6), (17, 17)):
-        for weights in (np.empty(0), counted):
-            found = kernels.csr_slope_sum(*parts, weights, first, last, w, loss.form.numbers, loss.form.is_logistic)
-            part = dense[first:last] if weights.size == 0 else weights[first:last, None] * dense[first:last]
-            expected = part.T @ loss.slope(dense[first:last] @ w - shifts[first:last, None])
+        for weights, own in ((none, none), (counted, none), (none, signs), (counted, signs)):
+            form, here = (loss.form.numbers, loss.form.is_logistic), slice(first, last)
+            found = kernels.csr_slope_sum(*parts, own, weights, first, last, w, *form)
+            folded = dense[here] * own[here, None] if own.size else dense[here]
+            part = folded if weights.size == 0 else weights[here, None] * folded
+            t = dense[here] @ w - shifts[here, None]
+            expected = part.T @ loss.slope(t * own[here, None] if own.size else t)
             np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
 
 
@@ -123,7 +116,8 @@ def test_a_column_of_sparse_rows_has_the_same_bits_in_any_batch(loss):
     rng = np.random.default_rng(2)
     rows = sparse.random_array((2 * RUN + 50, 13), density=0.5, rng=rng, format="csr")
     number = rows.shape[0]
-    task = (rows.indptr, rows.indices, rows.data, rng.normal(size=number), rng.uniform(0.2, 1.0, number), 3, number - 2)
+    labels = (rng.normal(size=number), rng.choice([-1.0, 1.0], number), rng.uniform(0.2, 1.0, number))
+    task = (rows.indptr, rows.indices, rows.data, *labels, 3, number - 2)
     form, w = loss.form, rng.normal(size=(13, 50))
     whole = kernels.csr_slope_sum(*task, w, form.numbers, form.is_logistic)
     for chosen in ([7], [49], [0], range(4), range(30, 35), range(3, 12), range(17, 0, -1), rng.permutation(50)):
@@ -144,6 +138,6 @@ def test_a_row_has_the_same_product_wherever_it_stands(d):
             rows, weights = rng.normal(size=(before + 1 + after, d)), np.zeros(before + 1 + after)
             rows[before], weights[before] = row, 1.0
             out = np.empty(d)
-            kernels.dense_sum(rows, np.empty(0), weights, 0, len(rows), x, line, False, out)
+            kernels.dense_sum(rows, np.empty(0), np.empty(0), weights, 0, len(rows), x, line, False, out)
             found.add(out.tobytes())
     assert len(found) == 1

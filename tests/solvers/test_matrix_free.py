@@ -242,14 +242,13 @@ class TestLarge:
         """Copies of an agent's rows, once a round for the history, were half of the time."""
         functions = EmpiricalRisk(large(n=40_000, d=600), Logistic(), 1e-3)
         w = np.zeros((3, 600, 1))
-        functions.value(w)  # folds the labels into the rows
         tracemalloc.start()
         try:
             functions.value(w)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-        assert peak < 0.25 * functions.rows.data.nbytes
+        assert peak < 0.25 * functions.silos.features.data.nbytes
 
     def test_a_resumed_run_and_any_number_of_threads_have_the_same_bits(self):
         whole = self.run(4)

@@ -54,12 +54,14 @@ def test_a_dense_pass_against_the_definition(loss, d):
     rng = np.random.default_rng(d)
     for n in (0, 1, 3, 4, 30, 16_384 // d + 5):
         rows, shifts, x = rng.normal(size=(n + 5, d)) / d, rng.normal(size=n + 5), rng.normal(size=d)
-        weights, out = rng.random(n + 5), np.full(d, np.nan)
-        for own, counted in ((shifts, weights), (np.empty(0), np.empty(0))):
-            dense_sum(rows, own, counted, 2, 2 + n, x, loss.form.numbers, loss.form.is_logistic, out)
+        weights, signs, none = rng.random(n + 5), rng.choice([-1.0, 1.0], n + 5), np.empty(0)
+        for own, side, counted in ((shifts, none, weights), (none, none, none), (none, signs, none)):
+            out = np.full(d, np.nan)
+            dense_sum(rows, own, side, counted, 2, 2 + n, x, loss.form.numbers, loss.form.is_logistic, out)
             part, here = rows[2 : 2 + n].astype(EXTENDED), slice(2, 2 + n)
+            part = part * side[here, None] if side.size else part
             pulls = plain_slope(loss, part @ x.astype(EXTENDED) - (own[here] if own.size else 0))
-            expected = part.T @ (pulls * (counted[here] if own.size else 1))
+            expected = part.T @ (pulls * (counted[here] if counted.size else 1))
             np.testing.assert_allclose(out, expected.astype(float), rtol=0, atol=1e-12 * max(1, n / d))
 
 
@@ -76,7 +78,8 @@ def test_a_pass_has_the_same_bits_on_any_number_of_threads(loss, kind, columns):
     rows = as_array(functions.silos.features[part])
     if loss.target is LabelKind.SIGNS:
         rows = rows * functions.silos.labels[part][:, None]
-    expected = rows.T @ loss.slope(rows @ x - functions.shifts[part][:, None])
+    shifts = functions.shifts[part, None] if functions.shifts.size else 0
+    expected = rows.T @ loss.slope(rows @ x - shifts)
     np.testing.assert_allclose(alone, expected, rtol=0, atol=1e-12)
 
 

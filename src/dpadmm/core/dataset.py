@@ -94,7 +94,8 @@ class Dataset:
     people: of every silo, what its rows count where a person may have several; None where every row counts one.
     class_shares: how much a row counts by its class, at most 1, in the classes' order; None where all count the same.
     assumed: what the statement of a model says beyond its certificates.
-    for_coefficients: whether rows keep their length, and a profile counts the number to predict after the columns.
+    for_coefficients: whether rows keep their length. scales_target: whether a profile counts the number to predict
+        after the columns, and that is centred and scaled by it.
     """
 
     schema: Schema
@@ -108,6 +109,7 @@ class Dataset:
     class_shares: tuple[float, ...] | None = None
     assumed: tuple[str, ...] = ()
     for_coefficients: bool = False
+    scales_target: bool = False
 
     @classmethod
     def of_tables(
@@ -145,7 +147,7 @@ class Dataset:
     @property
     def form(self) -> ProfileForm | None:
         """What a profile would count; None where the encoding is the user's own, so that none is needed."""
-        target = self.schema.target_columns if self.for_coefficients else ()
+        target = self.schema.target_columns if self.scales_target else ()
         return None if self.own is not None else ProfileForm((*self.schema.columns, *target))
 
     @property
@@ -199,8 +201,9 @@ class Dataset:
         if self.own is not None:
             return replace(self.own, keeps_length=self.for_coefficients)
         assert clip_radius is not None
-        encode = self.schema.encoding_for_coefficients if self.for_coefficients else self.schema.encoding
-        return encode(clip_radius, profile)
+        if not self.for_coefficients:
+            return self.schema.encoding(clip_radius, profile)
+        return self.schema.encoding_for_coefficients(clip_radius, profile, scales_target=self.scales_target)
 
     def silos(self, encoding: RowEncoding, n_models: int = 1) -> list[Silos | SiloStream]:
         """Return the encoded rows of all silos for each model; with several, labels are +1 for its class, else -1."""

@@ -181,13 +181,11 @@ class SumQuery(Protocol):
     """One noisy sum over the silos; what follows from it is post-processing.
 
     kind, round: where its noise is drawn; no other release of the kind is in that round. target: what it alone may
-    spend. rounds_first: every silo's values are rounded to the grid before they are added up, so that sums are exact.
-    reads: the runs before it that its values are computed from, whose problems its certificate is about.
+    spend. reads: the runs before it that its values are computed from, whose problems its certificate is about.
     """
 
     name: ClassVar[str]
     kind: ClassVar[MessageKind]
-    rounds_first: ClassVar[bool]
 
     @property
     def round(self) -> int:

@@ -12,8 +12,8 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
-from dpadmm.problems.losses import AnyLoss, Huber, LabelKind, Logistic, Softmax, loss_kind
-from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions, SoftmaxRisk, risk_of
+from dpadmm.problems.losses import AnyLoss, Huber, LabelKind, Logistic, Poisson, Softmax, loss_kind
+from dpadmm.problems.problem import CountRisk, EmpiricalRisk, PublicFunctions, SoftmaxRisk, risk_of
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
 from dpadmm.problems.streams import SiloStream, StreamedRisk
@@ -223,9 +223,9 @@ class Task:
         """Refuse what no intervals are proved or tested for (C14)."""
         for is_wrong, why in (
             (
-                self.loss not in (Logistic(), INFERENCE_LOSS),
-                "tells intervals for the plain logistic regression of two classes and the linear regression of a "
-                f"number, not for a {'capped ' * isinstance(self.loss, Logistic)}{loss_kind(self.loss)}. Several "
+                self.loss not in (Logistic(), INFERENCE_LOSS) and not isinstance(self.loss, Poisson),
+                "tells intervals for the plain logistic regression of two classes and regressions of a number or "
+                f"count, not for a {'capped ' * isinstance(self.loss, Logistic)}{loss_kind(self.loss)}. Several "
                 "classes have a curvature of other matrices, for which no bound is proved (C13): fit two of them. "
                 "Leave out a loss or a cap, or use aim='prediction'.",
             ),
@@ -233,6 +233,11 @@ class Task:
                 self.regulariser is not None,
                 f"is about coefficients without a penalty. Leave out {option_name('alpha')}; the planner adds a small "
                 "ridge, whose effect is taken off again.",
+            ),
+            (
+                self.protection.unit is Unit.PERSON and isinstance(self.loss, Poisson),
+                "takes counts for independent of each other, which several rows of one person are not. Use the unit "
+                "'record' with one row per person.",
             ),
             (
                 self.protection.unit is Unit.USER,
@@ -252,7 +257,7 @@ class Task:
         sizes = np.array(self.sizes, dtype=np.int64)
         return PublicFunctions.of_loss(sizes, self.dimension, self.loss, self.row_norm, mu)
 
-    def risk(self, silos: Silos | SiloStream, mu: float) -> EmpiricalRisk | SoftmaxRisk | StreamedRisk:
+    def risk(self, silos: Silos | SiloStream, mu: float) -> EmpiricalRisk | SoftmaxRisk | CountRisk | StreamedRisk:
         """Return the functions of these silos; refuse silos that are not the task's."""
         if not self.protection.relation.has_public_sizes and silos.n_agents == self.n_silos:
             silos = silos.with_nominal(self.sizes)  # how many rows there are decides nothing

@@ -21,6 +21,8 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.silos import as_numbers
 
 _MOST_STEPS, _MOST_CUTS = 20_000, 200
+_HEADROOM = 2.0**-40  # of eigenvalues and of what computes them, times d L
+_ROUNDED = 2.0**-48  # of the largest number in a gradient, times d
 
 
 class CostAgents(ABC):
@@ -67,6 +69,10 @@ class CostAgents(ABC):
     @abstractmethod
     def covers(self, protect: Protect) -> str:
         """Return why this cannot be certified for these agents; an empty text if it can."""
+
+    def apart(self, distance: float) -> float:
+        """Return how far gradients of neighbours are apart as they are used, from public facts alone."""
+        return distance
 
     def stand_in(self, protect: Protect) -> "CostAgents | None":
         """Return public agents of this kind, made of what protect leaves public; None where that says too little."""
@@ -241,9 +247,10 @@ class Quadratics(CostAgents):
     P : (d, d) or (N, d, d)
         Symmetric. q : (N, d).
     curvature : (tau, L)
-        Public bounds on the eigenvalues of every P_i, never read off them; what lies outside is projected.
+        Public bounds on the eigenvalues of every P_i, never read off them. What lies outside is projected, and the
+        gradient in the middle of the box kept (C16).
     box : (lower, upper), optional
-        Public limits of x, numbers or (d,).
+        Public limits of x, numbers or (d,). In a box `Gap` takes more noise, for it hides P as well; `Linear` does not.
 
     >>> costs = Quadratics(np.eye(2), [[1.0, 0.0], [0.0, 1.0]], curvature=(1.0, 1.0))
     >>> costs.solve(None, np.ones(2), np.zeros((2, 2, 1)), np.zeros((2, 2, 1)), 1e-9)[:, :, 0].tolist()
@@ -256,6 +263,7 @@ class Quadratics(CostAgents):
     box: Any = None
     is_inside: bool = field(init=False)
     _largest: float = field(init=False)
+    _rounded: Floats = field(init=False)
     _solved: dict[tuple[bytes, bytes], Floats] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -268,32 +276,45 @@ class Quadratics(CostAgents):
         low, high = numbers("curvature", self.curvature, (2,))
         if not 0 <= low <= high:
             raise InputError(f"curvature must be (tau, L) with 0 <= tau <= L, got ({low:g}, {high:g}).")
-        values, vectors = np.linalg.eigh((p + p.transpose(0, 2, 1)) / 2)
-        headroom = 1e-9 * max(high, 1.0)
-        is_inside = bool((values >= low - headroom).all() and (values <= high + headroom).all())
-        kept = np.clip(values, low, high)
         limits = None
         if self.box is not None:
             limits = tuple(np.broadcast_to(as_numbers("box", each), (d,)) for each in self.box)
             if (limits[0] > limits[1]).any():
                 raise InputError("The lower limits of a box must not exceed the upper ones.")
+        p = p / 2 + p.transpose(0, 2, 1) / 2
+        inside, is_inside = _projected(p, low, high)
+        middle = np.zeros(d) if limits is None else (limits[0] + limits[1]) / 2
+        sizes = np.abs(q) + np.abs(p) @ np.abs(middle) + np.abs(inside).sum(axis=2)
         vars(self).update(
-            P=np.einsum("nij,nj,nkj->nik", vectors, kept, vectors),
-            q=q,
+            P=inside,
+            q=q + (p - inside) @ middle,
             n_agents=n,
             dimension=d,
             curvature=(low, high if limits is None else math.inf),
             box=limits,
             is_inside=is_inside,
             _largest=high,
+            _rounded=sizes.max(axis=1),
         )
 
     def covers(self, protect: Protect) -> str:
         """Linear terms where P lies in its bounds; gradients where it is projected into them."""
         if isinstance(protect, Linear) and not self.is_inside:
-            return f"a P lies outside its curvature {self.curvature}; with Linear it is public and must be inside"
+            low, high = self.curvature
+            return f"a P lies outside its curvature [{low:g}, {high:g}]; with Linear it is public and must be inside"
+        if isinstance(protect, Gap) and self.box is not None and (self.box[0] == self.box[1]).any():
+            return "a box with sides of length 0 does not bound how far P may move; leave out those coordinates"
         is_possible = isinstance(protect, Linear | Gap)
         return "" if is_possible else "of a quadratic, Linear(d), Gap(d) or Whole(region) can be protected"
+
+    def apart(self, distance: float) -> float:
+        """In a box of half sides h, where P is projected: `d sqrt(1 + ||h||^2/min h^2)`, and rounding (C16)."""
+        if self.box is None:
+            return distance  # gradients stay close everywhere only where P is the same
+        half = (self.box[1] - self.box[0]) / 2
+        length = float(np.linalg.norm(half))
+        widened = distance if self.dimension == 1 else distance * math.hypot(1.0, length / float(half.min()))
+        return widened + 4 * _HEADROOM * self.dimension * self._largest * length
 
     def solve(self, maps: Floats | None, pull: Floats, target: Floats, start: Floats, tolerance: float) -> Floats:
         """Solve the normal equations, or take accelerated projected steps in the box."""
@@ -317,7 +338,9 @@ class Quadratics(CostAgents):
         def gradient(y: Floats) -> Floats:
             return np.asarray(hessian @ y - right)
 
-        return accelerated(gradient, lambda y: np.clip(y, low, high), start, top, least, tolerance)
+        x = accelerated(gradient, lambda y: np.clip(y, low, high), start, top, least, tolerance)
+        largest = self._rounded[:, None, None] + np.abs(right).max(axis=1, keepdims=True) + top * np.abs(self.box).max()
+        return np.where(_ROUNDED * self.dimension * largest <= tolerance, x, np.nan)
 
     def value(self, x: Floats) -> Floats:
         """Return the costs."""
@@ -339,6 +362,20 @@ class Quadratics(CostAgents):
     def private(self) -> dict[str, Floats]:
         """Return P and q."""
         return {"P": self.P, "q": self.q}
+
+
+def _projected(p: Floats, low: float, high: float) -> tuple[Floats, bool]:
+    """Return the nearest matrices with eigenvalues in the interval, those inside as given; and whether all were.
+
+    No entry of a matrix inside exceeds `high`, so all are cut to that first, which bounds what rounding can do.
+    """
+    cut = np.clip(p, -high, high)
+    values, vectors = np.linalg.eigh(cut)
+    headroom = _HEADROOM * p.shape[1] * high
+    is_inside = (cut == p).all(axis=(1, 2)) & (values >= low - headroom).all(axis=1)
+    is_inside &= (values <= high + headroom).all(axis=1)
+    near = np.einsum("nij,nj,nkj->nik", vectors, np.clip(values, low, high), vectors)
+    return np.where(is_inside[:, None, None], p, near), bool(is_inside.all())
 
 
 def accelerated(gradient: Any, project: Any, start: Floats, top: float, least: float, tolerance: float) -> Floats:

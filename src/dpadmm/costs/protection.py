@@ -120,10 +120,7 @@ class _Distance:
 
 @dataclass(frozen=True)
 class Gap(_Distance):
-    """One agent's cost: its gradient moves by at most `distance` everywhere.
-
-    It is the cost as it is run: after a curvature outside its bounds was projected into them.
-    """
+    """One agent's cost: its gradient moves by at most `distance` everywhere."""
 
     @property
     def description(self) -> str:

@@ -126,6 +126,7 @@ class GraphADMM(PADMM):
     about: ClassVar[About] = replace(PADMM.about, name="p-admm-costs", units=frozenset({Unit.FUNCTION}))
 
     distance: float = 1.0
+    used: float | None = None
 
     def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One Gaussian release per agent and round."""
@@ -133,6 +134,7 @@ class GraphADMM(PADMM):
         def certificate(i: int) -> Any:
             return graph_gap(
                 gradient_distance=self.distance,
+                used=self.used,
                 edge_penalty=self.eta,
                 degree=int(setting.degrees[i]),
                 strong_convexity=setting.problem.functions.constants.strong_convexity,

@@ -27,7 +27,6 @@ class LinearTerms:
     name: ClassVar[str] = "linear terms"
     kind: ClassVar[MessageKind] = MessageKind("linear terms")
     round: ClassVar[int] = 1
-    rounds_first: ClassVar[bool] = False
     reads: ClassVar[tuple[RunSpec, ...]] = ()
 
     def noise_plan(self, facts: ReleaseFacts, is_secure: bool) -> NoisePlan:

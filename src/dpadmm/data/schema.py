@@ -167,12 +167,14 @@ class Schema:
         scales = [each.usual_scale() for each in self.columns] if profile is None else profile.scales(self.columns)
         return RowEncoding.of(scales, clip_radius=clip_radius, row_norm=self.row_norm, constant=self.constant)
 
-    def encoding_for_coefficients(self, radius: float, profile: ReleasedProfile | None = None) -> RowEncoding:
+    def encoding_for_coefficients(
+        self, radius: float, profile: ReleasedProfile | None = None, *, scales_target: bool = False
+    ) -> RowEncoding:
         """Return the encoding whose rows keep their length, within public bounds alone; long ones count less.
 
         A number to predict is centred and scaled by the profile, which counts it after the columns.
         """
-        counted = [*self.columns, *self.target_columns]
+        counted = [*self.columns, *(self.target_columns if scales_target else ())]
         scales = [each.usual_scale() for each in counted] if profile is None else profile.scales(counted)
         columns = [
             replace(scale, lower=public.lower, upper=public.upper)
@@ -180,7 +182,7 @@ class Schema:
         ]
         made = RowEncoding.of(columns, clip_radius=radius, row_norm=self.row_norm, constant=self.constant)
         made = replace(made, keeps_length=True)
-        if not isinstance(self.label, RealLabel):
+        if not scales_target or not isinstance(self.label, RealLabel):
             return made
         (centre,), (scale,) = scales[-1].centre, scales[-1].scale
         is_centred = profile is not None and self.constant is not None  # what a constant feature can make up for

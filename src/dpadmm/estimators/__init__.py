@@ -7,6 +7,7 @@ from dpadmm import _offer
 
 _NAMES = {
     "classifiers": "PrivateLinearSVC PrivateLogisticRegression",
+    "counts": "PrivatePoissonRegressor",
     "data": "ledger_data",
     "notices": (
         "AssumedBoundsWarning AwkwardCellsWarning HopelessPlanWarning LargeDeltaWarning NoIntervalsWarning "

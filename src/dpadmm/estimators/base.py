@@ -50,7 +50,7 @@ from dpadmm.planner.resolved import ResolvedSettings, check_fit_arguments, seed_
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import LOSS_KINDS, LabelKind, Loss
+from dpadmm.problems.losses import LOSS_KINDS, LabelKind, Loss, Poisson
 from dpadmm.settings import RECORDS, CellRules, FitSettings, Privacy, SettingsRecord, TrainingOptions, by_name, like
 
 _FROM_FIT = 7  # frames between a warning about the plan and the caller of fit
@@ -121,9 +121,9 @@ class PrivateLinearModel(PrivateEstimator):
     history_: tuple[tuple[PublicRound, ...], ...] = field(init=False)
     n_features_in_: int = field(init=False)
 
-    _loss_choice: ClassVar[Literal["logistic", "svm", "huber"]]
+    _loss_choice: ClassVar[Literal["logistic", "svm", "huber", "poisson"]]
 
-    def _loss(self) -> Loss:
+    def _loss(self) -> Loss | Poisson:
         """Return the loss of a record."""
         raise NotImplementedError
 
@@ -196,7 +196,7 @@ class PrivateLinearModel(PrivateEstimator):
             )
         return resolved
 
-    def _checked_loss(self) -> Loss:
+    def _checked_loss(self) -> Loss | Poisson:
         """Return the loss of a record, if a released model can state it."""
         loss = self._loss()
         if type(loss) not in LOSS_KINDS.values():
@@ -229,7 +229,7 @@ class PrivateLinearModel(PrivateEstimator):
             ledger.check(checks.positive("epsilon", self.epsilon))
         return ledger
 
-    def _check_label(self, schema: Schema, loss: Loss) -> None:
+    def _check_label(self, schema: Schema, loss: Loss | Poisson) -> None:
         """Refuse a schema whose label is not what this estimator predicts."""
         if schema.label.is_real is not (loss.target is LabelKind.REALS):
             kinds = ("one of two classes" if len(schema.label.classes) < 3 else "one of several classes", "a number")

@@ -246,7 +246,7 @@ def predict_and_label(
     label, read = model.schema.label, read_rows(model, table, "X", screening, is_labelled=True)
     scores = np.asarray(read.features @ model.weights.T)
     if isinstance(label, RealLabel):
-        return label.decode(scores[:, 0]), label.decode(read.labels), read.blank
+        return label.decode(encode_predictions(model, scores)), label.decode(read.labels), read.blank
     return encode_predictions(model, shift_to_threshold(model, scores, threshold)), read.labels, read.blank
 
 

@@ -23,6 +23,7 @@ from dpadmm.data.schema import Schema
 from dpadmm.data.sources import AnyTables, in_memory, public_schema, read_tables
 from dpadmm.data.tables import SiloTable, check_present, check_split
 from dpadmm.errors import InputError, LedgerError, raise_alone
+from dpadmm.estimators.exposure import of_table, without_exposure
 from dpadmm.models.build import public_names
 from dpadmm.models.files import check_apart, check_space, check_suffix, check_writable
 from dpadmm.planner.planner import Plan
@@ -30,7 +31,7 @@ from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.resolved import ResolvedSettings
 from dpadmm.planner.utility import UtilityPoint, epsilons_around, utility_curve
 from dpadmm.privacy.protection import Protection, Unit
-from dpadmm.settings import FitSettings
+from dpadmm.settings import REAL_LOSSES, FitSettings
 
 
 def check_person(
@@ -100,7 +101,7 @@ class PublicFacts:
                 f"{option_name('schema')}; got {'neither' if schema is None else 'both'}."
             )
         if schema is not None:
-            schema = schema.with_intercept(settings.training.fit_intercept)
+            schema = without_exposure(schema.with_intercept(settings.training.fit_intercept), settings.training)
             check_split(split_by, schema)
         if (sizes is None) is (data is None):
             raise InputError(
@@ -206,8 +207,10 @@ class TableFit:
         if own:
             instead = " For tables, the schema states it." if own[0] == "row_norm" else ""
             raise InputError(f"{own[0]} is for estimators.{instead} Leave it out.")
-        schema = public_schema(given.schema, given.target, is_real=given.training.loss == "huber")
+        schema = public_schema(given.schema, given.target, is_real=given.training.loss in REAL_LOSSES)
         schema = schema.with_intercept(given.training.fit_intercept)
+        without_exposure(schema, given.training)  # refuses what is none
+        settings.loss(len(schema.label.classes), schema.label)  # refuses one that does not fit
         check_split(given.split_by, schema)
         check_person(given.person, given.privacy.keep, settings.protection, schema, given.split_by)
         for place in (out.model, out.report):  # where it could not be written is known before anything is spent
@@ -242,6 +245,8 @@ class TableFit:
         is_secret = self.settings.nominal_records is not None
         names = public_names(list(tables), self.settings.protection.unit)
         found = Dataset.of_tables(self.schema, tables, self.settings.screening, names, persons, may_be_empty=is_secret)
+        if self.options.training.loss == "poisson":
+            return of_table(found, self.options.training)
         return found.weighted(self.options.class_weight)
 
     def _check_texts(self, tables: AnyTables) -> None:
@@ -283,7 +288,7 @@ class TableFit:
 
     def _budgets(self, plan: Plan) -> tuple[UtilityPoint, ...]:
         settings = self.settings.with_choices_of(plan, self._n_classes)
-        task = settings.table_task(plan.task.sizes, self.schema)
+        task = settings.table_task(plan.task.sizes, without_exposure(self.schema, self.options.training))
         return budgets_around(task, settings.method, settings.n_models(self._n_classes))
 
     @property

@@ -23,7 +23,7 @@ from dpadmm.data.encoding import RowEncoding
 from dpadmm.errors import InputError
 from dpadmm.models.predict import clips_numbers
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import Logistic, Softmax
+from dpadmm.problems.losses import Logistic, Poisson, Softmax
 from dpadmm.settings import CellRules
 
 if TYPE_CHECKING:
@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 
 _EMPTY = ("nan", "None", "<NA>", "NaT", "")
 """How an empty cell reads once cells are text."""
+
+
+def check_no_counts(model: ReleasedModel) -> None:
+    """Refuse counts, for which no exported form is written."""
+    if isinstance(model.loss, Poisson):
+        raise InputError("A Poisson regression cannot be exported. Use the model file, which `dpadmm.load` reads.")
 
 
 def plain_pipeline(model: ReleasedModel, screening: CellRules) -> "Pipeline":
@@ -53,6 +59,7 @@ def plain_pipeline(model: ReleasedModel, screening: CellRules) -> "Pipeline":
 
 
 def _check(model: ReleasedModel, screening: CellRules) -> None:
+    check_no_counts(model)
     if screening.out_of_range == "error":
         raise InputError("A plain pipeline clips numbers to their bounds; out_of_range must be 'clip'.")
     if screening.missing == "blank" or screening.unlisted == "blank":

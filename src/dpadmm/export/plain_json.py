@@ -5,6 +5,7 @@ from typing import Any
 
 from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import Categorical, RealLabel
+from dpadmm.export.pipeline import check_no_counts
 from dpadmm.models.predict import clips_numbers
 
 FORMAT, VERSION = "dpadmm-plain-model", 1
@@ -12,6 +13,7 @@ FORMAT, VERSION = "dpadmm-plain-model", 1
 
 def model_as_json(model: ReleasedModel) -> str:
     """Return the model as JSON text; numbers are written so that they are read back exactly."""
+    check_no_counts(model)
     encoding, guarantee = model.encoding, model.guarantee
     constant = 0.0 if encoding.constant is None else encoding.constant
     document = {

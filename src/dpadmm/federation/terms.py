@@ -28,7 +28,7 @@ from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target, compose
 from dpadmm.privacy.releases import NoisyRelease, Release, SummedGaussianRelease
-from dpadmm.problems.losses import Softmax
+from dpadmm.problems.losses import Poisson, Softmax
 from dpadmm.problems.problem import Problem, PublicFunctions, Weighting
 from dpadmm.queries.column_profile import ColumnProfile
 
@@ -275,6 +275,8 @@ def _check_settings(agreement: Agreement, method: type[Method]) -> None:
         )
     if isinstance(agreement.loss, Softmax) and not method.about.takes_softmax:
         raise InputError(f"{agreement.method} is not certified for softmax models of several classes (C13).")
+    if isinstance(agreement.loss, Poisson):
+        raise InputError("A federation does not fit counts. Fit them in one place, with PrivatePoissonRegressor.")
     if agreement.class_weights and Family.SAMPLED in method.about.noise:
         raise InputError(
             f"{agreement.method} draws batches in which all records count the same. Leave class_weights out."

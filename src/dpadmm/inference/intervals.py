@@ -33,6 +33,7 @@ from dpadmm.data.columns import Categorical, Column, Label, RealLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
+from dpadmm.problems.losses import Huber
 from dpadmm.queries.curvature import CurvatureFacts, unpack
 
 if TYPE_CHECKING:
@@ -280,6 +281,11 @@ def contrasts(
         offsets=offsets,
         unit=half * encoding.target_scale,
     )
+
+
+def label_of_units(label: Label, loss: object) -> Label | None:
+    """Return the label if scores are in its units, up to its range: of numbers, not of the logarithms of rates."""
+    return label if isinstance(loss, Huber) else None
 
 
 def _checked_reference(columns: Sequence[Column], reference: Mapping[str, Category]) -> Mapping[str, Category]:

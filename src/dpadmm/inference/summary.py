@@ -15,9 +15,11 @@ from dpadmm.inference.intervals import (
     contrasts,
     estimate,
     interval_rows,
+    label_of_units,
 )
 from dpadmm.models.statement import records_text
 from dpadmm.privacy.protection import Unit
+from dpadmm.problems.losses import Huber, Poisson
 
 _ESTIMAND = (
     "Coefficients of the ordinary {kind} regression without a penalty, in the units of the table: what one unit more "
@@ -36,6 +38,7 @@ _COUNTED = "Intervals count the sampling of {units} and all privacy noise. They 
 _ABOUT_LINEAR = (
     " and, as the usual standard errors of a logistic regression do, that the log-odds are about linear in the columns"
 )
+_POISSON = " and counts of a Poisson distribution, with rates whose logarithm is about linear in the columns"
 _ROBUST = "; how much residuals vary may differ between records"
 _CLUSTERED = ", whose rows may depend on each other"
 _PREDICTING = (
@@ -68,7 +71,7 @@ def estimate_with_contrasts(
 
 
 def _contrasts(model: ReleasedModel, reference: Reference | None) -> Contrasts:
-    return contrasts(model.schema.columns, model.encoding, model.schema.label, reference)
+    return contrasts(model.schema.columns, model.encoding, label_of_units(model.schema.label, model.loss), reference)
 
 
 def summary_of(model: ReleasedModel, level: float = 0.95, reference: Reference | None = None) -> CoefficientTable:
@@ -120,7 +123,9 @@ def _held_text(found: tuple[CoefficientEstimate, Contrasts] | None) -> tuple[str
 def _counted_text(model: ReleasedModel) -> str:
     """Say what intervals count, and what they assume."""
     is_of_persons = model.guarantee.protection.unit is Unit.PERSON
-    robust = _CLUSTERED if is_of_persons else _ROBUST if model.schema.label.is_real else _ABOUT_LINEAR
+    robust = _CLUSTERED if is_of_persons else _ABOUT_LINEAR
+    if model.schema.label.is_real and not is_of_persons:
+        robust = _POISSON if isinstance(model.loss, Poisson) else _ROBUST
     return _COUNTED.format(units="persons" if is_of_persons else "records", model=robust)
 
 
@@ -128,14 +133,15 @@ def _estimand(model: ReleasedModel, *, has_intervals: bool) -> str:
     """Say what the coefficients are of."""
     if model.aim is Aim.INFERENCE:
         label = model.schema.label
-        text = _ESTIMAND.format(
-            kind="linear" if label.is_real else "logistic",
-            answer=label.name if label.is_real else f"the log-odds of {label.classes[-1]!r}",
-            ratio="" if label.is_real else "; exp() of it is an odds ratio",
-            reach=model.encoding.radius,
-            weight=_weight_text(model),
-            linear="mean is" if label.is_real else "log-odds are",
-        )
+        kind, answer, ratio, linear = "linear", label.name, "", "mean is"
+        if isinstance(model.loss, Poisson):
+            kind, answer, linear = "Poisson", f"the logarithm of the expected {label.name}", "logarithm is"
+            ratio = "; exp() of it is a rate ratio"
+        elif not label.is_real:
+            kind, answer, linear = "logistic", f"the log-odds of {label.classes[-1]!r}", "log-odds are"
+            ratio = "; exp() of it is an odds ratio"
+        reach, weight = model.encoding.radius, _weight_text(model)
+        text = _ESTIMAND.format(kind=kind, answer=answer, ratio=ratio, reach=reach, weight=weight, linear=linear)
         return text if has_intervals else _UNSETTLED
     if model.linked is None:
         return _OTHER
@@ -146,7 +152,7 @@ def _estimand(model: ReleasedModel, *, has_intervals: bool) -> str:
 def _weight_text(model: ReleasedModel) -> str:
     """Say what a record counts on average, where the released curvature tells: of numbers, by the constant feature."""
     found, constant = model.curvature, model.encoding.constant
-    if found is None or constant is None or not model.schema.label.is_real:
+    if found is None or constant is None or not isinstance(model.loss, Huber):
         return ""
     mean = found.matrix[len(found.point) - 1] / constant**2 / model.records  # the diagonal comes first
     counted = f"{min(max(mean, 0.0), 1.0):.2f}"

@@ -152,7 +152,7 @@ def batch_gradients(
         raise InputError(
             f"There is no rule for summing gradients of {type(functions).__name__}. Use an empirical risk."
         )
-    rows = functions.rows
+    rows = functions.silos.features
     if isinstance(rows, CentredRows):
         base = None if base is None else rows.extend(base)
         sums = rows.fold(_sums(functions, rows.stored, batches, when, index, rows.extend(v), base, clip))
@@ -207,7 +207,7 @@ def _sums(
     base: Floats | None,
     clip: float,
 ) -> Floats:
-    """Return the sums over batches of `rows`, dense or CSR; of what norm a row counts, the functions say."""
+    """Return the sums over batches of `rows`, dense or CSR, by the labels and norms that the functions have."""
     points = _columns_last(v, functions.n_agents)
     bases = points if base is None else _columns_last(base, functions.n_agents)
     out = np.zeros_like(points)
@@ -217,12 +217,12 @@ def _sums(
     form, fixed = functions.loss.form, batches.size if batches.kind is BatchKind.FIXED else 0
     task = (bases, base is not None, clip, form.numbers, form.is_logistic, fixed, log_stays)
     stream = (np.uint64(when.round), index, batches.key(when.step), out)
-    shifts, offsets = functions.shifts, functions.silos.offsets
+    records = (functions.shifts, functions.signs, functions.silos.offsets)
     if isinstance(rows, np.ndarray):
-        _kernels().dense_sums(rows, shifts, offsets, points, *task, *stream)
+        _kernels().dense_sums(rows, records, points, *task, *stream)
     else:
         matrix = (rows.indptr, rows.indices, rows.data, functions.squares)
-        _kernels().csr_sums(matrix, shifts, offsets, points, *task, *stream)
+        _kernels().csr_sums(matrix, records, points, *task, *stream)
     return np.ascontiguousarray(out.transpose(0, 2, 1))
 
 

@@ -23,7 +23,7 @@ from dpadmm.core.model import (
 )
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.inference.intervals import contrasts, estimate
+from dpadmm.inference.intervals import contrasts, estimate, label_of_units
 from dpadmm.methods.base import Topology
 from dpadmm.models.statement import search_text
 from dpadmm.noise.mechanisms import CaoOptimal, Constant, Geometric, Tail
@@ -83,7 +83,7 @@ def released_model(
         alone = outcome.cost(Curvature.name, plan.whole.delta)
         products = outcome.released.get(ScoreProducts.name)
         curvature = CurvatureFacts.of(outcome.released[Curvature.name], alone, products, target=(centre, scale))
-        found = estimate(curvature, contrasts(schema.columns, encoding, schema.label))
+        found = estimate(curvature, contrasts(schema.columns, encoding, label_of_units(schema.label, plan.task.loss)))
         if found.has_intervals:  # the centre of the intervals, so that a model has one coefficient
             coefficients = found.centre
     pairs = zip(public_names(names, plan.task.protection.unit), plan.task.sizes, strict=True)

@@ -15,6 +15,7 @@ from dpadmm.data.columns import RealLabel
 from dpadmm.data.tables import Screened, encode_table, screen_cells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
+from dpadmm.problems.losses import Poisson
 from dpadmm.settings import CellRules
 
 
@@ -83,6 +84,8 @@ def predict_from_scores(model: ReleasedModel, scores: Floats, threshold: float |
     A number is in its own units, of a table within its bounds unless coefficients were estimated.
     """
     label, shifted, is_blank = model.schema.label, shift_to_threshold(model, scores, threshold), np.isnan(scores[:, 0])
+    if isinstance(model.loss, Poisson):
+        return _expected_counts(scores)
     if isinstance(label, RealLabel):
         return label.decode(shifted[:, 0], is_clipped=clips_numbers(model))
     which = shifted.argmax(axis=1) if model.n_scores > 1 else (shifted[:, 0] > 0).astype(np.intp)
@@ -100,6 +103,8 @@ def clips_numbers(model: ReleasedModel) -> bool:
 
 def encode_predictions(model: ReleasedModel, scores: Floats) -> Floats:
     """Return the predictions as labels are encoded by `read`."""
+    if isinstance(model.loss, Poisson) and isinstance(model.schema.label, RealLabel):
+        return model.schema.label.encode(_expected_counts(scores))
     if model.schema.label.is_real:
         return np.clip(scores[:, 0], -1.0, 1.0)
     if model.n_scores > 1:
@@ -107,11 +112,17 @@ def encode_predictions(model: ReleasedModel, scores: Floats) -> Floats:
     return np.where(scores[:, 0] > 0, 1.0, -1.0)
 
 
+def _expected_counts(scores: Floats) -> Floats:
+    """Return the expected counts over an exposure of 1; the greatest that a float holds beyond."""
+    with np.errstate(over="ignore"):
+        return np.nan_to_num(np.exp(scores[:, 0]), nan=np.nan)
+
+
 def coefficients_in_units(model: ReleasedModel) -> tuple[Floats, Floats]:
     """Return (coef, intercept), (n_scores, features) and (n_scores,), in the units of the table."""
     coef, intercept = map(np.array, zip(*map(model.encoding.decode, model.weights), strict=True))
     label = model.schema.label
-    if isinstance(label, RealLabel):
+    if isinstance(label, RealLabel) and not isinstance(model.loss, Poisson):
         return coef * label.half_width, intercept * label.half_width + label.middle
     return coef, intercept
 

@@ -166,7 +166,7 @@ MOST_RATIO = 2**40
 """Greatest scale/grid: beyond it 64-bit integers leave too little room for the value."""
 
 _CHOSEN_BITS = 24  # rounding then adds sqrt(d) 2^-24 noise scales to the sensitivity; the cost does not depend on it
-_MOST_MULTIPLE = 2.0**62
+MOST_MULTIPLE = 2.0**62
 MOST_GRIDS = 2.0**58
 """How many grids a message may be expected to measure: 64-bit numbers hold 2^62, and runs overshoot."""
 
@@ -243,7 +243,9 @@ def _with_discrete(law: exact.Law, values: Values, scales: Values, grids: Values
     pairs: dict[tuple[float, float], list[int]] = {}  # agents of one grid and scale share a call of the sampler
     for row, pair in enumerate(zip(grids.tolist(), scales.tolist(), strict=True)):
         pairs.setdefault(pair, []).append(row)
-    work = [(rows, grid, _ratio(scale, grid), _multiples(values[rows], grid)) for (grid, scale), rows in pairs.items()]
+    work = [
+        (rows, grid, _ratio(scale, grid), to_multiples(values[rows], grid)) for (grid, scale), rows in pairs.items()
+    ]
     out = np.empty_like(values)
     for rows, grid, ratio, whole in work:
         noisy = whole + exact.draw(law, ratio, whole.size).reshape(whole.shape)
@@ -277,14 +279,14 @@ def _ratio(scale: float, grid: float) -> float:
     return ratio
 
 
-def _multiples(values: Values, grid: float) -> NDArray[np.int64]:
-    """Return the nearest whole multiples of the grid; dividing by a power of two is exact."""
+def to_multiples(values: Values, grid: float, most: float = MOST_MULTIPLE) -> NDArray[np.int64]:
+    """Return the nearest whole multiples of the grid, `most` at most; dividing by a power of two is exact."""
     with np.errstate(over="ignore"):
         multiples = np.rint(values / grid)
-    if np.max(np.abs(multiples)) > _MOST_MULTIPLE:
+    if not np.all(np.abs(multiples) <= most):
         raise InputError(
-            f"A value to be released exceeds 2^62 grids of {grid:.3g}, and 64-bit numbers cannot hold it. Nothing was "
-            "drawn: check that the run has not diverged."
+            f"A value to be released is not finite or exceeds 2^62 grids of {grid:.3g}, which 64-bit numbers cannot "
+            "hold. Nothing was drawn: check that the run has not diverged."
         )
     return multiples.astype(np.int64)
 

@@ -41,7 +41,7 @@ from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import NeighbouringRelation, Unit, View
-from dpadmm.problems.losses import AnyLoss, LabelKind, Logistic, Softmax
+from dpadmm.problems.losses import AnyLoss, LabelKind, Logistic, Poisson, Softmax
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
 
@@ -131,6 +131,13 @@ def methods_for(task: Task) -> tuple[type[Method], ...]:
             f"No intervals are offered against {task.protection.observer} among several silos: they follow from noisy "
             "sums over all silos (C14). Use the view 'aggregate' or 'public', one silo, or "
             f"{named('aim', 'prediction')}. Nothing was spent."
+        )
+    if isinstance(task.loss, Poisson):
+        if why_not(task, NoisyGradients) is None:
+            return (NoisyGradients,)
+        raise InputError(
+            f"Counts are not fitted against {task.protection.observer} among several silos: their loss is certified "
+            "for noisy sums over all silos (C20). Use the view 'aggregate' or 'public', or one silo. Nothing was spent."
         )
     exact = CentralisedADMM if task.n_silos == 1 else CoordinatorADMM
     # Where hardly anything is hidden, exact local steps find the very optimum, which gradients only come near.
@@ -250,8 +257,8 @@ def split_penalty(task: Task) -> tuple[float, Regulariser | None]:
 
 
 def margin_scale(loss: AnyLoss) -> float:
-    """Return S: how much noise on a prediction begins to matter."""
-    return loss.slope_bound if loss.target is LabelKind.REALS else 1.0
+    """Return S: how much noise on a prediction begins to matter; a score of counts is a logarithm."""
+    return loss.slope_bound if loss.target is LabelKind.REALS and not isinstance(loss, Poisson) else 1.0
 
 
 def unit_noise(task: Task, method: type[Method], rounds: int = 1) -> float:
@@ -285,6 +292,8 @@ def why_not(task: Task, method: type[Method]) -> str | None:
     about = method.about
     if task.aim is Aim.INFERENCE and method is not NoisyGradients:
         return f"intervals follow from the sums of gradients that noisy-gradients releases (C14), not from {about.name}"
+    if isinstance(task.loss, Poisson) and method is not NoisyGradients:
+        return f"counts are fitted by noisy-gradients (C20), not by {about.name}"
     if task.n_silos < about.least_silos:
         return f"{about.name} needs at least {about.least_silos} silos, got {task.n_silos}"
     if task.n_silos > about.most_silos:

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dpadmm.checks import nearest, option_name
 from dpadmm.core.budget import share_out
 from dpadmm.core.spec import ReleaseFacts
-from dpadmm.core.task import Task
+from dpadmm.core.task import INFERENCE_LOSS, Task
 from dpadmm.data.columns import Categorical
 from dpadmm.data.encoding import CONSTANT
 from dpadmm.data.schema import Schema
@@ -22,7 +24,7 @@ from dpadmm.planner.candidates import INFERENCE_CLIP_RADIUS, unit_noise
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Unit
 from dpadmm.privacy.releases import seen_noise
-from dpadmm.problems.losses import LabelKind
+from dpadmm.problems.losses import Poisson
 from dpadmm.problems.problem import Problem
 from dpadmm.queries.curvature import Curvature, plan_curvature
 
@@ -57,7 +59,7 @@ class IntervalBudget:
 
 def interval_budget(task: Task) -> IntervalBudget:
     """Return how the budget is shared out for intervals."""
-    is_number, whole, share, products = task.loss.target is LabelKind.REALS, task.target, CURVATURE_SHARE, None
+    is_number, whole, share, products = task.loss == INFERENCE_LOSS, task.target, CURVATURE_SHARE, None
     if is_number:
         most, _ = share_out(whole, _MOST_CURVATURE_SHARE)
         assert most is not None
@@ -90,8 +92,15 @@ def least_records(task: Task, own: Target) -> int:
 
 
 def _mean_curvature(task: Task) -> float:
-    """Return the curvature of a usual record's loss: p (1 - p) of two classes, 1 of a number."""
-    if task.loss.target is LabelKind.REALS:
+    """Return the curvature of a usual record's loss in its score, from public facts.
+
+    p (1 - p) for classes, 1 for numbers; for counts that of a rate l of which the ceiling is `l + 4 sqrt(l)`, hardly
+    ever exceeded.
+    """
+    if isinstance(task.loss, Poisson):
+        rate = (math.sqrt(4 + task.loss.ceiling) - 2) ** 2
+        return float(task.loss.curvature(np.log(rate)))
+    if task.loss == INFERENCE_LOSS:
         return 1.0
     p = 0.5 if task.prevalence is None else task.prevalence
     return p * (1 - p)
@@ -150,7 +159,7 @@ def expected_error(task: Task) -> float | None:
     """
     if task.table is None:
         return None
-    rounds, sampled = 1.0 if task.loss.target is LabelKind.REALS else _SETTLED_PART, _mean_curvature(task)
+    rounds, sampled = 1.0 if task.loss == INFERENCE_LOSS else _SETTLED_PART, _mean_curvature(task)
     sampled *= task.n_records * _unit_square(task)
     noise = (task.n_records * unit_noise(task, NoisyGradients)) ** 2 / rounds
     return math.sqrt(1 + noise / sampled)

@@ -15,6 +15,7 @@ from dpadmm.checks import option_name, safe_repr
 from dpadmm.core.budget import ReusedProfile
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.task import AUTO, INFERENCE_LOSS, Aim, ProfileRule, TableShape, Task, nominal_sizes
+from dpadmm.data.columns import Label, RealLabel
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
@@ -25,14 +26,14 @@ from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import Plan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protection, Unit, View, relation_of
-from dpadmm.problems.losses import AnyLoss, Huber, LabelKind, Logistic, Loss, SmoothedHinge, Softmax
+from dpadmm.problems.losses import AnyLoss, Huber, Logistic, Loss, Poisson, SmoothedHinge, Softmax
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
-from dpadmm.settings import CellRules, FitSettings, TrainingOptions
+from dpadmm.settings import REAL_LOSSES, CellRules, FitSettings, TrainingOptions
 
 _TOPOLOGIES = {"complete": complete, "path": path, "ring": ring, "star": star}
 _AUTO = "auto"
 _LOSSES: dict[str, Loss] = {"svm": SmoothedHinge(), "huber": Huber(0.5)}
-_NOT_WITH = {"svm": ("slope_cap",), "huber": ("slope_cap", "multi_class")}
+_NOT_WITH = {"svm": ("slope_cap",)} | dict.fromkeys(REAL_LOSSES, ("slope_cap", "multi_class"))
 
 
 def nominal_number(relation: NeighbouringRelation, nominal_records: Any) -> int | None:
@@ -187,7 +188,7 @@ class ResolvedSettings:
     nominal_records: int | None = None
     aim: Aim = Aim.PREDICTION
     screening: CellRules = field(default=CellRules())
-    own_loss: Loss | None = None
+    own_loss: Loss | Poisson | None = None
 
     @classmethod
     def of(
@@ -196,7 +197,7 @@ class ResolvedSettings:
         usual: Protection = ONE_RECORD,
         *,
         has_persons: bool = False,
-        own_loss: Loss | None = None,
+        own_loss: Loss | Poisson | None = None,
     ) -> Self:
         """Check settings against each other; what is not stated about people and observers is as `usual`.
 
@@ -260,7 +261,9 @@ class ResolvedSettings:
 
     def public_rows(self, rows: Dataset) -> Dataset:
         """Return the rows with their public sizes: where the true ones are secret, nominal ones."""
-        rows = replace(rows, for_coefficients=self.aim is Aim.INFERENCE)
+        is_for_coefficients = self.aim is Aim.INFERENCE
+        is_scaled = is_for_coefficients and self.loss(rows.n_classes, rows.schema.label) == INFERENCE_LOSS
+        rows = replace(rows, for_coefficients=is_for_coefficients, scales_target=is_scaled)
         if self.nominal_records is None:
             return rows
         return replace(rows, nominal=nominal_sizes(self.nominal_records, len(rows.rows)))
@@ -290,19 +293,21 @@ class ResolvedSettings:
             return n_classes
         return None if choice == _AUTO else 1
 
-    def loss(self, n_classes: int) -> AnyLoss:
-        """Return the loss of so many classes, 0 for a number."""
+    def loss(self, n_classes: int, label: Label | None = None) -> AnyLoss:
+        """Return the loss of so many classes, 0 for a number. label: of the schema; only counts need it."""
         choice, is_real = self.training.loss, n_classes == 0
         if choice == "auto":
             choice = "huber" if is_real else "logistic"
-        if (choice == "huber") is not is_real:
-            kind, fitting = ("a number", "huber") if is_real else ("classes", "logistic or svm")
+        if (choice in REAL_LOSSES) is not is_real:
+            kind, fitting = ("a number", "huber or poisson") if is_real else ("classes", "logistic or svm")
             raise InputError(
                 f"{option_name('loss', choice)} does not fit: the schema's label has {kind}. Use {fitting}."
             )
         strange = self.training.stated(*_NOT_WITH.get(choice, ()))
         if strange:
             raise InputError(f"{option_name(strange[0])} does not go with {option_name('loss', choice)}. Leave it out.")
+        if choice == "poisson":
+            return _loss_of_counts(label)
         cap = 1.0 if self.training.slope_cap is None else self.training.slope_cap
         if is_real and self.aim is Aim.INFERENCE:
             if self.own_loss not in (None, _LOSSES["huber"]):
@@ -326,13 +331,14 @@ class ResolvedSettings:
 
     def table_task(self, sizes: tuple[int, ...], schema: Schema) -> Task:
         """Return the task for silos of these sizes with tables of this schema."""
-        target = schema.target_columns if self.aim is Aim.INFERENCE else ()
-        loss, form = self.loss(len(schema.label.classes)), ProfileForm((*schema.columns, *target))
+        loss = self.loss(len(schema.label.classes), schema.label)
+        target = schema.target_columns if loss == INFERENCE_LOSS and self.aim is Aim.INFERENCE else ()
+        form = ProfileForm((*schema.columns, *target))
         return self.task(loss, sizes, schema.dimension, row_norm=schema.row_norm, form=form)
 
     def task_of(self, rows: Dataset, earlier: ReusedProfile | None) -> Task:
         """Return the task for these rows, from their public sizes."""
-        loss, schema = self.loss(rows.n_classes), rows.schema
+        loss, schema = self.loss(rows.n_classes, rows.schema.label), rows.schema
         return self.task(loss, rows.sizes, schema.dimension, row_norm=schema.row_norm, form=rows.form, earlier=earlier)
 
     def task(
@@ -346,8 +352,8 @@ class ResolvedSettings:
         earlier: ReusedProfile | None = None,
     ) -> Task:
         """Return what a plan is made from: public facts about rows, and what is asked for."""
-        training, is_number = self.training, loss.target is LabelKind.REALS
-        n_targets, known = int(is_number and self.aim is Aim.INFERENCE), None if earlier is None else earlier.counts
+        training, known = self.training, None if earlier is None else earlier.counts
+        n_targets = int(loss == INFERENCE_LOSS and self.aim is Aim.INFERENCE)
         return Task(
             sizes=sizes,
             dimension=dimension,
@@ -364,6 +370,18 @@ class ResolvedSettings:
             expected_auc=training.expected_auc,
             expected_r2=training.expected_r2,
         )
+
+
+def _loss_of_counts(label: Label | None) -> Poisson:
+    """Return the loss of counts within the label's public bounds."""
+    if not isinstance(label, RealLabel) or label.lower != 0 or not label.upper.is_integer():
+        raise InputError(
+            f"{option_name('loss', 'poisson')} needs the public bounds of the counts, (0, ceiling) with a whole "
+            "ceiling: state them as the label of a schema. Counts above the ceiling count as the ceiling.",
+            setting="loss",
+            code="combination",
+        )
+    return Poisson(int(label.upper))
 
 
 def _check_class_weight(method: str | None) -> None:

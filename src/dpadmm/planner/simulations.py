@@ -47,7 +47,7 @@ from dpadmm.planner.candidates import STANDARD, Candidate, RowForm, margin_scale
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import AnyLoss, Huber, LabelKind, LinkedLoss, Logistic, Softmax, log_loss_of
+from dpadmm.problems.losses import Huber, LabelKind, LinkedLoss, Logistic, Poisson, ScoreLoss, Softmax, log_loss_of
 from dpadmm.problems.problem import EmpiricalRisk, SoftmaxRisk, risk_of
 from dpadmm.problems.silos import Silos, dense
 
@@ -305,7 +305,7 @@ class Simulation:
     then scored on the records they were trained on, else on fresh ones.
     """
 
-    loss: AnyLoss
+    loss: ScoreLoss
     method: type[Method]
     n_records: int
     table: TableShape
@@ -335,7 +335,7 @@ class Simulation:
     @property
     def without_privacy(self) -> "Simulation":
         """Standardised columns without noise, and the loss without a cap; the same for all candidates of a task."""
-        loss: AnyLoss = self.loss
+        loss: ScoreLoss = self.loss
         if isinstance(loss, Softmax) or type(loss) is Logistic:
             loss = replace(loss, cap=1.0)
         plain = replace(self, loss=loss, method=CentralisedADMM, form=STANDARD)
@@ -366,7 +366,8 @@ def simulation_of(candidate: Candidate) -> Simulation:
     """Return the simulation that tries a candidate."""
     task, method, rounds = candidate.task, candidate.method, candidate.rounds
     size, is_one = task.row_norm, method.about.is_one_descent
-    loss: AnyLoss = Huber(1.0) if isinstance(task.loss, Huber) else task.loss  # on its own scale
+    # On its own scale; counts are simulated as numbers with as much noise.
+    loss: ScoreLoss = Huber(1.0) if isinstance(task.loss, Huber | Poisson) else task.loss
     if isinstance(loss, Softmax):
         loss = replace(loss, n_classes=min(loss.n_classes, MOST_CLASSES))
     most = MOST_GRADIENTS if method.about.longest_step < math.inf else 2 * MOST_ROUNDS
@@ -426,7 +427,7 @@ def run_apart(simulation: Simulation, n_classes: int, world: SyntheticWorld) -> 
 
 
 def _scores(
-    simulation: Simulation, world: SyntheticWorld, loss: AnyLoss, found: Floats, labels: Floats, models: list[Floats]
+    simulation: Simulation, world: SyntheticWorld, loss: ScoreLoss, found: Floats, labels: Floats, models: list[Floats]
 ) -> SimulatedScores:
     """Return how predictions did, beside what the simulation's own loss teaches without privacy."""
     scores, losses, _ = score_models(loss, found, labels)
@@ -519,7 +520,7 @@ def best_softmax(risk: SoftmaxRisk) -> Floats:
     return np.asarray(minimize(both, np.zeros(risk.dimension), jac=True, method="L-BFGS-B").x)
 
 
-def predict_scores(loss: AnyLoss, rows: Floats, models: Floats) -> Floats:
+def predict_scores(loss: ScoreLoss, rows: Floats, models: Floats) -> Floats:
     """Return the predictions (rows, models) of models (d, R); of several classes their scores (rows, classes, R)."""
     if not isinstance(loss, Softmax):
         return np.asarray(rows @ models)
@@ -527,7 +528,7 @@ def predict_scores(loss: AnyLoss, rows: Floats, models: Floats) -> Floats:
 
 
 def score_models(
-    loss: AnyLoss, predictions: Floats, labels: Floats, weights: Floats | None = None
+    loss: ScoreLoss, predictions: Floats, labels: Floats, weights: Floats | None = None
 ) -> tuple[Floats, Floats, Floats]:
     """Return accuracy or R^2, mean loss and AUC (NaN for numbers) of scores by `predict_scores`, for labels (rows,).
 
@@ -552,7 +553,7 @@ def score_models(
     return mean(predictions * truth > 0), mean(losses), area_under_curve(predictions, labels, weights)
 
 
-def trivial_loss(loss: AnyLoss, labels: Floats, weights: Floats | None = None) -> float:
+def trivial_loss(loss: ScoreLoss, labels: Floats, weights: Floats | None = None) -> float:
     """Return the mean loss of a model that knows nothing but the labels: the best constant."""
     mean = partial(np.average, weights=weights)
     if isinstance(loss, Softmax):

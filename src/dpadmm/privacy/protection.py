@@ -333,7 +333,8 @@ def secure_grid(certificate: Certificate, *, grid: float, dimension: int) -> Cer
     """Return the certificate of the value rounded to the nearest multiple of `grid` in each coordinate.
 
     Rounding moves each of the two neighbouring values by at most `grid/2` per coordinate, so the bound grows by
-    `grid sqrt(d)` in the L2 norm and by `grid d` in the L1 norm. `grid` must be a power of two (rounding is then
+    `grid sqrt(d)` in the L2 norm and by `grid d` in the L1 norm; of a sum every message is rounded, and as many of them
+    move as a person may be in silos. `grid` must be a power of two (rounding is then
     exact in binary). Objective perturbation is refused: its noise is not added to the value.
 
     >>> from dpadmm.privacy.certificates.local import LocalFunction
@@ -351,7 +352,7 @@ def secure_grid(certificate: Certificate, *, grid: float, dimension: int) -> Cer
     )
     return replace(
         certificate,
-        bound=certificate.bound + width * spread,
+        bound=certificate.bound + certificate.protection.silos_per_person * width * spread,
         theorem=f"{certificate.theorem} + C8",
         assumptions=(*certificate.assumptions, rounding),
         grid=width,

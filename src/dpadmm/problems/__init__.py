@@ -7,7 +7,9 @@ them. `Silos` holds the rows; `Problem` is what a method runs on.
 from dpadmm import _offer
 
 _NAMES = {
-    "losses": "Constants EpsilonInsensitive Huber LabelKind LinkedLoss Logistic Loss Quantile SmoothedHinge Squared",
+    "losses": (
+        "Constants EpsilonInsensitive Huber LabelKind LinkedLoss Logistic Loss Poisson Quantile SmoothedHinge Squared"
+    ),
     "problem": "EmpiricalRisk LocalFunctions Problem PublicFunctions Weighting",
     "quadratics": "QuadraticAgents",
     "regularisers": "Box ElasticNet GroupLasso Quadratic Regulariser Simplex",

@@ -23,7 +23,7 @@ import numpy as np
 
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import Constants, Loss, Softmax, certified_form, check_softmax, constants_of
+from dpadmm.problems.losses import Constants, Loss, Poisson, Softmax, certified_form, check_not_subclass, constants_of
 from dpadmm.problems.problem import EmpiricalRisk, Problem, own_parts
 from dpadmm.problems.regularisers import Regulariser
 
@@ -37,8 +37,8 @@ def refute(problem: Problem, constraint: object = None) -> None:
     """
     own = own_parts(problem, constraint)
     loss = own.get("loss")
-    if isinstance(loss, Softmax):
-        check_softmax(loss)
+    if isinstance(loss, Softmax | Poisson):
+        check_not_subclass(loss)
     elif loss is not None:
         refute_loss(loss)
     if "constraint" in own and not hasattr(constraint, "prox"):

@@ -4,18 +4,20 @@ Classification (labels -1/+1): `t = y a'w`, the margin. Regression: `t = a'w - y
 A loss declares the bounds of its slope and curvature; a record's gradient is `slope(t) * a` up to sign, so
 `G = slope_bound * row_norm`, and its Hessian is at most `curvature_bound * row_norm^2`.
 A loss that fits probabilities knows its link: what a score says about them (`LinkedLoss`).
-Several scores of a record, one per class, have one loss: `Softmax` (C13).
+Several scores of a record, one per class, have one loss: `Softmax` (C13). Counts have a loss of score and count:
+`Poisson` (C20).
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_softmax
+from scipy.special import exp1, expit, gammainc, gammaincc, log_softmax
 
 from dpadmm import checks
 from dpadmm.checks import safe_repr
@@ -446,12 +448,12 @@ class Constants:
 
 
 def constants_of(loss: "AnyLoss", row_norm: float, mu: float) -> Constants:
-    """Return the constants of `mean loss + (mu/2)||w||^2` for all rows of at most this norm; C13 for several scores."""
+    """Return the constants of `mean loss + (mu/2)||w||^2` for all rows of at most this norm (C13, C20)."""
     curvature, gradient = loss.curvature_bound * row_norm**2, loss.slope_bound * row_norm
     return Constants(
         record_gradient=gradient,
         record_curvature=curvature,
-        gradient_range=gradient if isinstance(loss, Softmax) else certified_form(loss).width * row_norm,
+        gradient_range=gradient if isinstance(loss, Softmax | Poisson) else certified_form(loss).width * row_norm,
         smoothness=curvature + mu,
         strong_convexity=mu,
         assumption=f"every record's features have Euclidean norm at most {row_norm:g}; {loss.target.value}",
@@ -555,20 +557,119 @@ class Softmax:
         return np.asarray(log_softmax(logs + lifted, axis=1))
 
 
-def check_softmax(loss: Softmax) -> None:
-    """Refuse a subclass, which may be any other loss of several scores."""
-    if type(loss) is not Softmax:
+_MOST_LOG = 700.0  # of an expected count; beyond, exp overflows
+_EULER = 0.5772156649015329
+_SERIES_UP_TO, _SERIES_TERMS = 1.0, 20
+_ROUNDED_UP = 1 + 1e-9  # what incomplete gamma functions and the bisection may be off by, and more
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """The loss of a count y and a score s, for which `E y = l = exp(s)`: that of Poisson, with bounded slopes (C20).
+
+        slope      mu(l) - min(max(y, 0), C),   mu(l) = E min(Y, C) for Y ~ Poisson(l)
+        curvature  l P(Y <= C - 1)
+
+    Both sides are cut at the public ceiling C, so that the slope stays in [-C, C] and its mean is 0 at the true score,
+    whatever C is. A linear model plus the logarithm of an exposure makes s.
+
+    ceiling: C, a whole number from 1 on. As low as nearly all counts: noise grows with it.
+
+    >>> loss = Poisson(3)
+    >>> loss.slope_bound, round(loss.curvature_bound, 4)
+    (3.0, 1.3711)
+    >>> loss.slope(np.log([1.5]), np.array([9.0])).round(4).tolist()
+    [-1.6181]
+    """
+
+    ceiling: int = 5
+
+    target: ClassVar[LabelKind] = LabelKind.REALS
+
+    def __post_init__(self) -> None:
+        """Refuse ceilings that are not whole numbers."""
+        object.__setattr__(self, "ceiling", checks.count("ceiling", self.ceiling))
+
+    @property
+    def slope_bound(self) -> float:
+        """The ceiling."""
+        return float(self.ceiling)
+
+    @property
+    def curvature_bound(self) -> float:
+        """The greatest `l P(Y <= C - 1)`, rounded up."""
+        return _greatest_curvature(self.ceiling)
+
+    def value(self, scores: Floats, counts: Floats) -> Floats:
+        """Return the integral of `mu` up to the score, less count times score."""
+        return self._potential(scores) - np.clip(counts, 0, self.ceiling) * scores
+
+    def slope(self, scores: Floats, counts: Floats) -> Floats:
+        """Return the derivative in the score."""
+        c, rate = self.ceiling, _rates(scores)
+        mean = rate * gammaincc(c - 1, rate) + c * gammainc(c, rate)
+        return np.clip(mean, 0, c) - np.clip(counts, 0, c)
+
+    def curvature(self, scores: Floats) -> Floats:
+        """Return the second derivative in the score; it does not depend on the count."""
+        rate = _rates(scores)
+        return np.asarray(rate * gammaincc(self.ceiling, rate))
+
+    def _potential(self, scores: Floats) -> Floats:
+        """Return the integral of `mu(u)/u` from 0 to l: `C Ein(l) - sum_i (C - i) P(Y >= i)/i`."""
+        rate = _rates(scores)
+        small = np.minimum(rate, _SERIES_UP_TO)
+        series, power = np.zeros_like(rate), np.ones_like(rate)
+        for k in range(1, _SERIES_TERMS + 1):  # Ein near 0
+            power = power * -small / k
+            series -= power / k
+        far = exp1(np.maximum(rate, _SERIES_UP_TO)) + np.maximum(scores, 0.0) + _EULER
+        parts = sum((self.ceiling - i) / i * gammainc(i, rate) for i in range(1, self.ceiling))
+        return np.asarray(self.ceiling * np.where(rate < _SERIES_UP_TO, series, far) - parts)
+
+
+def _rates(scores: Floats) -> Floats:
+    """Return exp of scores, kept within the numbers that a float holds."""
+    return np.asarray(np.exp(np.clip(scores, -_MOST_LOG, _MOST_LOG)))
+
+
+@lru_cache(maxsize=64)
+def _greatest_curvature(ceiling: int) -> float:
+    """Return a bound on `k(l) = l Q(C, l)`, Q(C, l) = P(Poisson(l) <= C - 1), from above and hardly larger (C20).
+
+    `k' = e^-l l^C/(C-1)! (h(l) - 1)` with h falling and `h(C) <= 1`: k grows up to one point below C, then falls. On
+    an interval [a, b] around that point `k <= b Q(C, a)`, since Q falls in l.
+    """
+    low, high = 0.0, float(ceiling)
+    for _ in range(60):
+        middle = (low + high) / 2
+        term = total = 1.0 / middle
+        for j in range(1, ceiling):
+            term *= (ceiling - j) / middle
+            total += term
+        low, high = (middle, high) if total > 1 else (low, middle)
+    low, high = low / _ROUNDED_UP, high * _ROUNDED_UP
+    return float(high * gammaincc(ceiling, low)) * _ROUNDED_UP
+
+
+def check_not_subclass(loss: Softmax | Poisson) -> None:
+    """Refuse a subclass, which may be any other loss of several scores, or of a score and a label."""
+    if type(loss) not in (Softmax, Poisson):
         raise InputError(
-            f"The loss {type(loss).__name__} reads several scores of a record, and the only such loss with a "
-            "certificate (C13) is Softmax itself. Use Softmax, or a loss of one score. Nothing was spent."
+            f"The loss {type(loss).__name__} reads several scores of a record, or its label beside the score, and the "
+            "only such losses with a certificate (C13, C20) are Softmax and Poisson themselves. Use one of these, or a "
+            "loss of one margin or residual. Nothing was spent."
         )
 
 
-AnyLoss: TypeAlias = Loss | Softmax
-"""A loss of one score of a record, or of one for every class."""
+ScoreLoss: TypeAlias = Loss | Softmax
+"""A loss of one margin or residual of a record, or of one score for every class."""
+
+AnyLoss: TypeAlias = ScoreLoss | Poisson
+"""Beside them the loss of a score and a count."""
 
 
-ReleasedLoss: TypeAlias = Logistic | Softmax | SmoothedHinge | Huber | Quantile | EpsilonInsensitive
+ReleasedLoss: TypeAlias = Logistic | Softmax | SmoothedHinge | Huber | Quantile | EpsilonInsensitive | Poisson
 """The losses that a released model may have been fitted with; every one has a bounded slope."""
 
 LOSS_KINDS: Mapping[str, type[ReleasedLoss]] = {
@@ -578,6 +679,7 @@ LOSS_KINDS: Mapping[str, type[ReleasedLoss]] = {
     "huber": Huber,
     "quantile": Quantile,
     "epsilon-insensitive": EpsilonInsensitive,
+    "poisson": Poisson,
 }
 """The name of each loss in messages and in the terms of a federation."""
 
@@ -604,6 +706,8 @@ def loss_kind(loss: AnyLoss) -> str:
             return f"linear regression of the {loss.level:g} quantile"
         case EpsilonInsensitive():
             return "linear support vector regression"
+        case Poisson():
+            return "Poisson regression"
     return repr(loss)
 
 
@@ -622,4 +726,6 @@ def loss_description(loss: ReleasedLoss) -> str:
             return f"{loss_kind(loss)} (pinball loss, width {loss.width:g})"
         case EpsilonInsensitive():
             return f"{loss_kind(loss)} (margin {loss.margin:g}, width {loss.width:g})"
+        case Poisson():
+            return f"{loss_kind(loss)} (counts up to {loss.ceiling})"
     return loss_kind(loss) + (f" (per-record loss slope capped at {loss.cap:g})" if loss.cap < 1 else "")

@@ -18,7 +18,16 @@ from scipy import sparse
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints, Matrix
-from dpadmm.problems.losses import AnyLoss, Constants, LabelKind, Loss, Softmax, check_softmax, constants_of
+from dpadmm.problems.losses import (
+    AnyLoss,
+    Constants,
+    LabelKind,
+    Loss,
+    Poisson,
+    Softmax,
+    check_not_subclass,
+    constants_of,
+)
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
 from dpadmm.problems.silos import (
     ROW_NORM_SLACK,
@@ -34,6 +43,8 @@ from dpadmm.problems.silos import (
     scores,
 )
 
+_NONE = np.empty(0)
+
 
 class MeanLosses:
     """What functions `f_i = mean loss over a silo's records + (mu/2) ||w||^2` share, however the rows are had.
@@ -42,7 +53,7 @@ class MeanLosses:
     has_people: whether rows have weights, those of a person at most 1 in sum, and sums are divided by numbers of
     persons. has_nominal_sizes: whether sums are divided by nominal numbers, so that a record more or less changes
     nothing else. linear_loss: the loss of a linear predictor that f_i is made of, with Hessians of rank one (C2); None
-    for several scores of a record.
+    for several scores of a record, and for counts.
     """
 
     silos: Any
@@ -58,6 +69,10 @@ class MeanLosses:
     def __post_init__(self) -> None:
         """Check the number; read off what is public about the silos."""
         silos, is_softmax = self.silos, isinstance(self.loss, Softmax)
+        if getattr(silos, "base_scores", None) is not None and not isinstance(self.loss, Poisson):
+            raise InputError(
+                f"Base scores are for counts, not for the loss {type(self.loss).__name__}. Leave them out."
+            )
         vars(self).update(
             mu=checks.non_negative("mu", self.mu),
             n_agents=silos.n_agents,
@@ -65,7 +80,7 @@ class MeanLosses:
             sizes=silos.sizes,
             has_people=getattr(silos, "people", None) is not None,
             has_nominal_sizes=silos.nominal is not None,
-            linear_loss=None if is_softmax else self.loss,
+            linear_loss=None if isinstance(self.loss, Softmax | Poisson) else self.loss,
         )
 
     @property
@@ -80,6 +95,11 @@ class MeanLosses:
     def take(self, agents: Ints) -> Self:
         """Return the functions of `agents` only."""
         return replace(self, silos=self.silos.take(agents))  # type: ignore[type-var]
+
+    def weigh(self, values: Floats, part: slice) -> Floats:
+        """Return one value, slope or curvature for each row of a part, times what the row counts."""
+        weights = self.silos.weights
+        return values if weights is None else values * weights[part].reshape(-1, *[1] * (values.ndim - 1))
 
 
 class LocalFunctions(Protocol):
@@ -111,6 +131,7 @@ class LocalFunctions(Protocol):
         """Return the functions of `agents` only; what one silo holds is `take([i])`."""
 
 
+_OF_SCORES_AND_LABELS: tuple[type, ...] = (Poisson, Softmax)
 _SLACK = 4 * ROW_NORM_SLACK  # constants grow with the row norm, or its square
 
 
@@ -118,8 +139,8 @@ _SLACK = 4 * ROW_NORM_SLACK  # constants grow with the row norm, or its square
 class EmpiricalRisk(MeanLosses):
     """The mean loss over each silo's records plus `(mu/2) ||w||^2`.
 
-    `rows` and `offsets` bring both kinds of loss to one form: `t = rows @ w - shifts`, with the labels folded
-    into the rows for classification and subtracted for regression.
+    `t = sign (a'w - shift)` brings both kinds of loss to one form: labels are the signs of classification, and the
+    shifts of regression.
 
     >>> from dpadmm.problems.losses import Logistic
     >>> silos = Silos.from_parts([np.eye(2)] * 2, [np.array([1.0, -1.0])] * 2, row_norm=1.0)
@@ -137,31 +158,41 @@ class EmpiricalRisk(MeanLosses):
             raise InputError(f"silos must be Silos, got {type(self.silos).__name__}; see Silos.from_parts.")
         if isinstance(self.loss, type):
             raise InputError(f"loss must be a loss, got the class; write {self.loss.__name__}().")
-        if self.loss.target is LabelKind.SIGNS:
-            found = np.unique(self.silos.labels)
-            if not np.isin(found, (-1.0, 1.0)).all():
-                shown = ", ".join(f"{v:g}" for v in found[:6])
-                raise InputError(f"Labels must be -1 or +1 for {type(self.loss).__name__}, found {shown}.")
+        if isinstance(self.loss, _OF_SCORES_AND_LABELS):
+            raise InputError(f"{type(self.loss).__name__} has functions of its own; use risk_of(silos, loss).")
+        if self.loss.target is LabelKind.SIGNS and not (np.abs(self.silos.labels) == 1.0).all():
+            raise InputError(f"Labels must be -1 or +1 for {type(self.loss).__name__}, and some are neither.")
         super().__post_init__()
 
-    @cached_property
-    def rows(self) -> Matrix:
-        """The rows that multiply w: `y a` for classification, `a` for regression."""
-        if self.loss.target is LabelKind.REALS:
-            return self.silos.features
-        return scale_rows(self.silos.features, self.silos.labels)
+    def folded(self, part: slice) -> Matrix:
+        """Return an agent's rows with their signs, `y a` for classification; a copy."""
+        rows = row_block(self.silos.features, part)
+        return scale_rows(rows, self.signs[part]) if self.signs.size else rows
 
     @cached_property
     def squares(self) -> Floats:
         """The squared norms of the rows (n,)."""
         return row_squares(self.silos.features)
 
-    @cached_property
+    @property
+    def signs(self) -> Floats:
+        """The labels of classification (n,), +1 or -1; none at all for regression."""
+        return self.silos.labels if self.loss.target is LabelKind.SIGNS else _NONE
+
+    @property
     def shifts(self) -> Floats:
-        """What is subtracted from `rows @ w`: the labels for regression, zero for classification."""
-        if self.loss.target is LabelKind.REALS:
-            return self.silos.labels
-        return np.zeros_like(self.silos.labels)
+        """The labels of regression (n,); none at all for classification."""
+        return self.silos.labels if self.loss.target is LabelKind.REALS else _NONE
+
+    def margins(self, products: Floats, part: slice) -> Floats:
+        """Return `sign (a'w - shift)` (n, R) of a part's rows, from their products with w."""
+        labels = self.silos.labels[part].reshape(-1, *[1] * (products.ndim - 1))
+        return labels * products if self.signs.size else products - labels
+
+    def pulls(self, products: Floats, part: slice) -> Floats:
+        """Return what each row of a part counts, times its loss's derivative by the product with w; (n, R)."""
+        slopes = self.weigh(self.loss.slope(self.margins(products, part)), part)
+        return self.signs[part, None] * slopes if self.signs.size else slopes
 
     @property
     def is_one_record_each(self) -> bool:
@@ -174,26 +205,26 @@ class EmpiricalRisk(MeanLosses):
         if self.is_one_record_each:
             return self.loss.value(self._one_each(w)) + 0.5 * self.mu * (w * w).sum(axis=1)
         out, sizes = np.empty((self.n_agents, w.shape[2])), self.sizes
-        for i, part, rows, shifts, wi in self._agents(w):
-            values = self.loss.value(rows @ wi - shifts[:, None])
+        for i, part, rows, wi in self._agents(w):
+            values = self.loss.value(self.margins(np.asarray(rows @ wi), part))
             out[i] = self.weigh(values, part).sum(axis=0) / sizes[i]
         return out + 0.5 * self.mu * (w * w).sum(axis=1)
 
     def gradient(self, w: Floats) -> Floats:
         """Return grad f_i(w_i)."""
         if self.is_one_record_each and not self.silos.is_sparse:
-            return self.rows[:, :, None] * self.loss.slope(self._one_each(w))[:, None, :] + self.mu * w
+            rows = self.folded(slice(0, self.n_agents))
+            return rows[:, :, None] * self.loss.slope(self._one_each(w))[:, None, :] + self.mu * w
         out, sizes = np.empty((self.n_agents, self.dimension, w.shape[2])), self.sizes
-        for i, part, rows, shifts, wi in self._agents(w):
-            slopes = self.loss.slope(scores(rows, wi) - shifts[:, None])
-            out[i] = row_sums(rows, self.weigh(slopes, part)) / sizes[i]
+        for i, part, rows, wi in self._agents(w):
+            out[i] = row_sums(rows, self.pulls(scores(rows, wi), part)) / sizes[i]
         return out + self.mu * w
 
     def hessian(self, agent: int, w: Floats) -> Floats:
         """Return the Hessian of one agent's function at one point w (d,)."""
         part = self.part(agent)
-        rows = row_block(self.rows, part)
-        weight = self.weigh(self.loss.curvature(scores(rows, w[:, None])[:, 0] - self.shifts[part]), part)
+        rows = row_block(self.silos.features, part)
+        weight = self.weigh(self.loss.curvature(self.margins(scores(rows, w[:, None])[:, 0], part)), part)
         return gram_sum(rows, weight) / self.sizes[agent] + self.mu * np.eye(self.dimension)
 
     def score_products(self, agent: int, w: Floats) -> Floats:
@@ -203,8 +234,8 @@ class EmpiricalRisk(MeanLosses):
         """
         part, people = self.part(agent), self.silos.people
         codes = None if people is None else people[agent].codes
-        rows = row_block(self.rows, part)
-        pulls = self.weigh(self.loss.slope(scores(rows, w[:, None])[:, 0] - self.shifts[part]), part)
+        rows = row_block(self.silos.features, part)
+        pulls = self.pulls(scores(rows, w[:, None]), part)[:, 0]
         if codes is None:
             return gram_sum(rows, pulls**2) / self.sizes[agent]
         persons = sparse.csr_array(
@@ -213,23 +244,16 @@ class EmpiricalRisk(MeanLosses):
         sums = dense(persons @ dense(rows))
         return gram_sum(sums, np.ones(len(sums))) / self.sizes[agent]
 
-    def weigh(self, values: Floats, part: slice) -> Floats:
-        """Return one value, slope or curvature for each row of a part, times what the row counts."""
-        weights = self.silos.weights
-        return values if weights is None else values * weights[part].reshape(-1, *[1] * (values.ndim - 1))
-
     def _one_each(self, w: Floats) -> Floats:
-        """Return `a_i'w_i - shift_i` (N, R) for agents with one record each, without a loop over a million of them."""
-        rows, shifts = self.rows, self.shifts[:, None]
-        if len(w) == 1 or w.strides[0] == 0:
-            return np.asarray(rows @ w[0]) - shifts
-        return row_products(rows, w) - shifts
+        """Return `sign_i (a_i'w_i - shift_i)` (N, R) of agents with one record each, without a loop over a million."""
+        rows, everybody = self.silos.features, slice(0, self.n_agents)
+        is_common = len(w) == 1 or w.strides[0] == 0
+        return self.margins(np.asarray(rows @ w[0]) if is_common else row_products(rows, w), everybody)
 
-    def _agents(self, w: Floats) -> Iterator[tuple[int, slice, Matrix, Floats, Floats]]:
-        rows, shifts = self.rows, self.shifts
+    def _agents(self, w: Floats) -> Iterator[tuple[int, slice, Matrix, Floats]]:
         for i in range(self.n_agents):
             part = self.part(i)
-            yield i, part, row_block(rows, part), shifts[part], w[i if len(w) > 1 else 0]
+            yield i, part, row_block(self.silos.features, part), w[i if len(w) > 1 else 0]
 
 
 @dataclass(frozen=True)
@@ -297,6 +321,57 @@ class SoftmaxRisk(MeanLosses):
         return values if weights is None else values * weights[part]
 
 
+@dataclass(frozen=True)
+class CountRisk(MeanLosses):
+    """The mean Poisson loss over each silo's records plus `(mu/2) ||w||^2` (C20).
+
+    A record's score is `a'w + o`, o its entry of `Silos.base_scores`. Labels are encoded counts, in [-1, 1].
+
+    >>> silos = Silos.from_parts([np.eye(2)], [np.array([-1.0, 1.0])], row_norm=1.0)
+    >>> risk = CountRisk(silos, Poisson(4))
+    >>> risk.counts.tolist(), risk.gradient(np.zeros((1, 2, 1)))[0, :, 0].round(3).tolist()
+    ([0.0, 4.0], [0.498, -1.502])
+    """
+
+    silos: Silos
+    loss: Poisson
+    mu: float = 0.0
+
+    @cached_property
+    def counts(self) -> Floats:
+        """The records' counts (n,), at most the ceiling."""
+        return (self.silos.labels + 1.0) * (self.loss.ceiling / 2)
+
+    def value(self, w: Floats) -> Floats:
+        """Return f_i(w_i)."""
+        out = np.empty((self.n_agents, w.shape[2]))
+        for i in range(self.n_agents):
+            part = self.part(i)
+            values = self.loss.value(self._scores(part, w[i if len(w) > 1 else 0]), self.counts[part, None])
+            out[i] = self.weigh(values, part).sum(axis=0) / self.sizes[i]
+        return out + 0.5 * self.mu * (w * w).sum(axis=1)
+
+    def gradient(self, w: Floats) -> Floats:
+        """Return grad f_i(w_i)."""
+        out = np.empty((self.n_agents, self.dimension, w.shape[2]))
+        for i in range(self.n_agents):
+            part = self.part(i)
+            slopes = self.loss.slope(self._scores(part, w[i if len(w) > 1 else 0]), self.counts[part, None])
+            out[i] = row_sums(row_block(self.silos.features, part), self.weigh(slopes, part)) / self.sizes[i]
+        return out + self.mu * w
+
+    def hessian(self, agent: int, w: Floats) -> Floats:
+        """Return the Hessian of one agent's function at one point w (d,)."""
+        part = self.part(agent)
+        curvature = self.weigh(self.loss.curvature(self._scores(part, w[:, None])[:, 0]), part)
+        bare = gram_sum(row_block(self.silos.features, part), curvature) / self.sizes[agent]
+        return bare + self.mu * np.eye(self.dimension)
+
+    def _scores(self, part: slice, w: Floats) -> Floats:
+        found, base = scores(row_block(self.silos.features, part), w), self.silos.base_scores
+        return found if base is None else found + base[part, None]
+
+
 @dataclass(frozen=True, eq=False)
 class PublicFunctions:
     """Sizes, dimension and constants of the silos' functions `f_i`; the records behind them are not here.
@@ -316,9 +391,10 @@ class PublicFunctions:
     @classmethod
     def of_loss(cls, sizes: Ints, dimension: int, loss: AnyLoss, row_norm: float, mu: float = 0.0) -> "PublicFunctions":
         """Return those of `f_i = mean loss + (mu/2)||w||^2` on rows of `dimension` features and at most this norm."""
-        if isinstance(loss, Softmax):
-            check_softmax(loss)
-            return cls(sizes, loss.n_classes * dimension, constants_of(loss, row_norm, mu))
+        if isinstance(loss, Softmax | Poisson):
+            check_not_subclass(loss)
+            vectors = loss.n_classes if isinstance(loss, Softmax) else 1
+            return cls(sizes, vectors * dimension, constants_of(loss, row_norm, mu))
         return cls(sizes, dimension, constants_of(loss, row_norm, mu), loss)
 
     @property
@@ -347,7 +423,9 @@ def risk_of(silos: Any, loss: AnyLoss, mu: float = 0.0) -> Any:
 
 
 @risk_of.register
-def _(silos: Silos, loss: AnyLoss, mu: float = 0.0) -> EmpiricalRisk | SoftmaxRisk:
+def _(silos: Silos, loss: AnyLoss, mu: float = 0.0) -> EmpiricalRisk | SoftmaxRisk | CountRisk:
+    if isinstance(loss, Poisson):
+        return CountRisk(silos, loss, mu)
     return SoftmaxRisk(silos, loss, mu) if isinstance(loss, Softmax) else EmpiricalRisk(silos, loss, mu)
 
 

@@ -103,7 +103,9 @@ class Silos:
     nominal: (N,) public numbers that stand for the numbers of rows wherever these are secret; None where they are not.
         A silo may then have any number of rows, none included.
     people: of each agent, what its rows count where a person may have several; None where every row counts one.
-    class_weights: (n,) public weights of the rows' classes, above 0 and at most 1 (C13); None where all count the same.
+    class_weights: (n,) public weights of the rows or their classes, above 0 and at most 1 (C13); None where all count
+        the same.
+    base_scores: (n,) what is added to the rows' scores, the logarithms of exposures (C20); None where nothing is.
     weighs_long_rows: rows longer than `row_norm` are not refused, but count `min(1, row_norm^2/||a||^2)`: a row's
         weight follows from its own features, and `w ||a||`, `w ||a||^2` are within what a row of norm `row_norm` has.
 
@@ -120,6 +122,7 @@ class Silos:
     nominal: Ints | None = field(default=None, repr=False)
     people: tuple[PersonWeights, ...] | None = field(default=None, repr=False)
     class_weights: Floats | None = field(default=None, repr=False)
+    base_scores: Floats | None = field(default=None, repr=False)
     weighs_long_rows: bool = False
     n_agents: int = field(init=False, repr=False, compare=False)
     dimension: int = field(init=False, repr=False, compare=False)
@@ -160,6 +163,10 @@ class Silos:
             and ((self.class_weights > 0) & (self.class_weights <= 1)).all()
         ):
             raise InputError("Class weights must be one number per row, above 0 and at most 1.")
+        if self.base_scores is not None and not (
+            self.base_scores.shape == self.labels.shape and np.isfinite(self.base_scores).all()
+        ):
+            raise InputError("Base scores must be one finite number per row.")
         if self.weighs_long_rows:
             own = np.minimum(1.0, row_norm / np.maximum(lengths, row_norm)) ** 2
             weights = own if weights is None else own * weights
@@ -247,9 +254,9 @@ class Silos:
         nominal = None if self.nominal is None else self.nominal[agents]
         people = None if self.people is None else tuple(self.people[int(i)] for i in agents)
         classes = None if self.class_weights is None else self.class_weights[index]
-        silos = Silos(
-            features, self.labels[index], offsets, self.row_norm, names, nominal, people, classes, self.weighs_long_rows
-        )
+        base = None if self.base_scores is None else self.base_scores[index]
+        made = self.row_norm, names, nominal, people, classes, base, self.weighs_long_rows
+        silos = Silos(features, self.labels[index], offsets, *made)
         vars(silos).update(is_small=self.is_small)  # so that an agent's sums have the same bits alone and among others
         return silos
 

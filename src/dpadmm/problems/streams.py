@@ -13,7 +13,7 @@ import numpy as np
 
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.problems.losses import AnyLoss, Loss, Softmax
+from dpadmm.problems.losses import AnyLoss, Loss, Poisson, Softmax
 from dpadmm.problems.problem import MeanLosses, risk_of
 from dpadmm.problems.silos import Silos
 
@@ -84,7 +84,7 @@ class GradientSum:
 class CurvatureSum:
     """Add up the gradients and the Hessians of a loss of one score at one point (d,)."""
 
-    loss: Loss
+    loss: Loss | Poisson
     point: Floats
 
     def __call__(self, batch: Silos) -> Floats:

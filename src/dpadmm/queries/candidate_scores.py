@@ -4,6 +4,7 @@ All models that are compared are made of reserved releases, and so are the score
 (`docs/proofs/c15.md`).
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -19,7 +20,7 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import score_differences, scores_on_grid
 from dpadmm.privacy.protection import Certificate
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import AnyLoss, LabelKind, LinkedLoss, Loss, Softmax
+from dpadmm.problems.losses import AnyLoss, LabelKind, LinkedLoss, Loss, Poisson, Softmax
 from dpadmm.problems.silos import Silos
 
 SCORES = MessageKind("scores")
@@ -56,7 +57,6 @@ class CandidateScores:
 
     name: ClassVar[str] = "scores"
     kind: ClassVar[MessageKind] = SCORES
-    rounds_first: ClassVar[bool] = True
 
     @property
     def reads(self) -> tuple[RunSpec, ...]:
@@ -110,6 +110,8 @@ def score_sums(
     for loss, own in zip(losses, models, strict=True):
         weights = own.reshape(loss.n_classes, -1) if isinstance(loss, Softmax) else own
         scores = np.asarray(silos[0].features @ weights.T)
+        if silos[0].base_scores is not None:
+            scores = scores + silos[0].base_scores[:, None]
         columns.append(record_losses(loss, scores, labels.astype(np.float64)))
     vectors = shorten(np.column_stack(columns), score_bound)
     if silos[0].weights is not None:
@@ -148,6 +150,9 @@ def record_losses(loss: AnyLoss, scores: Floats, labels: Floats) -> Floats:
     if isinstance(loss, Softmax):
         logs = loss.log_probabilities(scores)
         return np.asarray(-logs[np.arange(len(labels)), labels.astype(np.intp)])
+    if isinstance(loss, Poisson):
+        expected = np.exp(np.minimum(scores[:, 0], math.log(loss.ceiling)))
+        return np.abs(2 * expected / loss.ceiling - 1 - labels)
     if loss.target is LabelKind.REALS:
         return np.abs(scores[:, 0] - labels)
     if scores.shape[1] > 1:

@@ -35,7 +35,6 @@ class ColumnProfile:
     name: ClassVar[str] = "profile"
     kind: ClassVar[MessageKind] = PROFILE
     round: ClassVar[int] = 0
-    rounds_first: ClassVar[bool] = True
     reads: ClassVar[tuple[RunSpec, ...]] = ()
 
     def check(self, form: "ProfileForm | None", sizes: tuple[int, ...], facts: ReleaseFacts) -> None:

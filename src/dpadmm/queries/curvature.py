@@ -25,8 +25,8 @@ from dpadmm.privacy.certificates.sums import curvature_sum, masked_sum, score_pr
 from dpadmm.privacy.protection import Certificate, secure_grid
 from dpadmm.privacy.releases import seen_noise
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import LabelKind
-from dpadmm.problems.problem import EmpiricalRisk, Problem
+from dpadmm.problems.losses import Huber
+from dpadmm.problems.problem import CountRisk, EmpiricalRisk, Problem
 from dpadmm.problems.streams import StreamedRisk
 
 CURVATURE, PRODUCTS = MessageKind("curvature"), MessageKind("score products")
@@ -58,7 +58,6 @@ class Curvature:
 
     name: ClassVar[str] = "curvature"
     kind: ClassVar[MessageKind] = CURVATURE
-    rounds_first: ClassVar[bool] = False  # every silo's rounding is counted behind its noise, as in any sum
 
     def __post_init__(self) -> None:
         """Intervals need gradients (C14)."""
@@ -110,7 +109,7 @@ class Curvature:
     def _first(self) -> int:
         """The first round of which gradients are averaged: all, where they are as good as linear in the point."""
         loss = getattr(self.run.setting.problem.functions, "linear_loss", None)
-        return 1 if loss is not None and loss.target is LabelKind.REALS else self._settled
+        return 1 if isinstance(loss, Huber) else self._settled
 
     def _means(self, released: Mapping[str, Any], first: int) -> tuple[Floats, Floats]:
         """Return the means, from a round on, of the points at which gradients were asked for, and of the noisy answers.
@@ -201,7 +200,7 @@ def _plan_matrix(
 def curvature_messages(problem: Problem, points: Floats) -> Floats:
     """Return every silo's part of the sum at public points (d, R), packed, (silos, d(d + 1)/2, R); no ridge in it."""
     risk = problem.functions
-    if not isinstance(risk, EmpiricalRisk | StreamedRisk):
+    if not isinstance(risk, EmpiricalRisk | CountRisk | StreamedRisk):
         raise InputError("The curvature is released for losses of one score a record (C14).")
     bare = replace(risk, mu=0.0)
     silos = range(problem.n_agents)

@@ -72,12 +72,14 @@ def _clipped(pull, square, clip):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def dense_sums(  # type: ignore[no-untyped-def]
-    rows, shifts, offsets, v, base, has_base, clip, line, is_logistic, size, log_stays, number, agents, key, out
+    rows, records, v, base, has_base, clip, line, is_logistic, size, log_stays, number, agents, key, out
 ):
     """Add, for every agent and replica, the clipped gradients of its batch at v (N, R, d) to `out`.
 
     With a base the term is the difference of the gradients at v and at the base. size: of a fixed batch, 0: Poisson.
+    records: shifts and signs, as in `kernels.dense_sum`, and where each agent's begin.
     """
+    shifts, signs, offsets = records
     n_agents, replicas, d = v.shape
     for i in range(n_agents):
         first, n = offsets[i], offsets[i + 1] - offsets[i]
@@ -86,15 +88,18 @@ def dense_sums(  # type: ignore[no-untyped-def]
             m = _choose(n, size, log_stays[i], number, u64(r), agents[i], key, marks, r, chosen)
             for c in range(m):
                 row = first + chosen[c]
-                t, tb, square = -shifts[row], -shifts[row], 0.0
+                t, tb, square = 0.0, 0.0, 0.0
                 for j in range(d):
                     a = rows[row, j]
                     t += a * v[i, r, j]
                     tb += a * base[i, r, j]
                     square += a * a
-                pull = slope(t, line, is_logistic)
+                sign = signs[row] if signs.size > 0 else 1.0
+                shift = shifts[row] if shifts.size > 0 else 0.0
+                pull = slope(sign * (t - shift), line, is_logistic)
                 if has_base:
-                    pull -= slope(tb, line, is_logistic)
+                    pull -= slope(sign * (tb - shift), line, is_logistic)
+                pull *= sign
                 pull = _clipped(pull, square, clip)
                 for j in range(d):
                     out[i, r, j] += pull * rows[row, j]
@@ -102,13 +107,14 @@ def dense_sums(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def csr_sums(  # type: ignore[no-untyped-def]
-    matrix, shifts, offsets, v, base, has_base, clip, line, is_logistic, size, log_stays, number, agents, key, out
+    matrix, records, v, base, has_base, clip, line, is_logistic, size, log_stays, number, agents, key, out
 ):
     """As `dense_sums`, for rows stored as CSR.
 
     matrix: indptr, indices, data, and squares, the squared norms that count when a row's term is clipped. Of centred
     rows they are not those of what is stored.
     """
+    shifts, signs, offsets = records
     indptr, indices, data, squares = matrix
     n_agents, replicas, _ = v.shape
     for i in range(n_agents):
@@ -118,14 +124,17 @@ def csr_sums(  # type: ignore[no-untyped-def]
             m = _choose(n, size, log_stays[i], number, u64(r), agents[i], key, marks, r, chosen)
             for c in range(m):
                 row = first + chosen[c]
-                t, tb = -shifts[row], -shifts[row]
+                t, tb = 0.0, 0.0
                 for p in range(indptr[row], indptr[row + 1]):
                     a, j = data[p], indices[p]
                     t += a * v[i, r, j]
                     tb += a * base[i, r, j]
-                pull = slope(t, line, is_logistic)
+                sign = signs[row] if signs.size > 0 else 1.0
+                shift = shifts[row] if shifts.size > 0 else 0.0
+                pull = slope(sign * (t - shift), line, is_logistic)
                 if has_base:
-                    pull -= slope(tb, line, is_logistic)
+                    pull -= slope(sign * (tb - shift), line, is_logistic)
+                pull *= sign
                 pull = _clipped(pull, squares[row], clip)
                 for p in range(indptr[row], indptr[row + 1]):
                     out[i, r, indices[p]] += pull * data[p]

@@ -152,8 +152,9 @@ class RankOneSolver(AgentSolver[EmpiricalRisk]):
 
     def _prepare(self) -> None:
         """Keep the rows dense: with one record per agent every row is used once a round."""
-        self._rows = np.ascontiguousarray(dense(self.risk.rows))
-        self._shifts = self.risk.shifts
+        everybody = slice(0, self.risk.n_agents)
+        self._rows = np.ascontiguousarray(dense(self.risk.folded(everybody)))
+        self._shifts = self.risk.shifts if self.risk.shifts.size else np.zeros(self.risk.n_agents)
         self._squares = np.einsum("ij,ij->i", self._rows, self._rows)
         self._line = self.risk.loss.form.numbers
 

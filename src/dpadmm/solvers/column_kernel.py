@@ -27,19 +27,19 @@ def _copy(a, out):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def block_sum(data, form, block, point, out):  # type: ignore[no-untyped-def]
-    """Write the sum over a block's rows of weight slope(a'x - shift) a to `out`; both as they are stored.
+    """Write the sum over a block's rows of weight sign slope(sign (a'x - shift)) a to `out`; both as they are stored.
 
-    data: dense rows, or none and the three arrays of CSR rows; the centre of centred rows, or nothing; shifts (none for
-    dense rows where all are 0), weights (none where all are 1); where blocks of rows begin and end; scale.
+    data: dense rows, or none and the three arrays of CSR rows; the centre of centred rows, or nothing; shifts (none
+    where all are 0), signs and weights (none where all are 1); where blocks of rows begin and end; scale.
     form: the five numbers of the loss, whether it is logistic.
     """
-    rows, indptr, indices, values, _, shifts, weights, bounds, _ = data
+    rows, indptr, indices, values, _, shifts, signs, weights, bounds, _ = data
     line, is_logistic = form
     first, last = bounds[block], bounds[block + 1]
     if indptr.size == 0:
-        dense_sum(rows, shifts, weights, first, last, point, line, is_logistic, out)
+        dense_sum(rows, shifts, signs, weights, first, last, point, line, is_logistic, out)
     else:
-        matrix, table = (indptr, indices, values, shifts, weights, first, last), out.reshape(out.size, 1)
+        matrix, table = (indptr, indices, values, shifts, signs, weights, first, last), out.reshape(out.size, 1)
         csr_tile(matrix, point.reshape(point.size, 1), 0, 1, line, is_logistic, table)
 
 
@@ -55,7 +55,7 @@ def _store_point(data, x, point):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def _read_slope(data, sums, slope):  # type: ignore[no-untyped-def]
     """Write the loss's part of the gradient, from the sums of the blocks, which are added up in order."""
-    centre, scale = data[4], data[8]
+    centre, scale = data[4], data[9]
     d, total = slope.size, sums[0]
     for block in range(1, len(sums)):
         for j in range(total.size):

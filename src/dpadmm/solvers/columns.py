@@ -17,7 +17,6 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.centred import CentredRows
-from dpadmm.problems.losses import LabelKind
 from dpadmm.problems.problem import EmpiricalRisk, SoftmaxRisk
 from dpadmm.problems.silos import RUN, row_block, row_sums, scores
 from dpadmm.solvers.newton import NewtonColumns
@@ -46,11 +45,11 @@ def _compiled() -> tuple[ModuleType, ModuleType]:
 
 
 def slope_sum(risk: EmpiricalRisk, agent: int, x: Floats, threads: int = 1) -> Floats:
-    """Return the sum over an agent's rows of weight slope(a'x - shift) a, for all columns of x (d, R).
+    """Return the sum over an agent's rows of weight sign slope(sign (a'x - shift)) a, for all columns of x (d, R).
 
     Sparse rows give a column the same bits in any batch of columns.
     """
-    rows, part = risk.rows, risk.part(agent)
+    rows, part = risk.silos.features, risk.part(agent)
     if risk.silos.is_small:
         return _small_sum(risk, part, x)
     bounds = row_bounds(part, risk.dimension, risk.silos.is_sparse)
@@ -72,22 +71,21 @@ def softmax_sum(risk: SoftmaxRisk, agent: int, x: Floats, threads: int = 1) -> F
 
 def _small_sum(risk: EmpiricalRisk, part: slice, x: Floats) -> Floats:
     """Return the sum over few rows; a column alone has each row's term to the same bits wherever it stands (C7)."""
-    rows = row_block(risk.rows, part)
+    rows = row_block(risk.silos.features, part)
     products = scores(rows, x) if x.shape[1] == 1 else np.asarray(rows @ x)
-    return row_sums(rows, risk.weigh(risk.loss.slope(products - risk.shifts[part][:, None]), part))
+    return row_sums(rows, risk.pulls(products, part))
 
 
 def _sparse_sum(risk: EmpiricalRisk, stored: Matrix, part: slice, x: Floats) -> Floats:
     form = risk.loss.form
-    matrix = (stored.indptr, stored.indices, stored.data, risk.shifts, _row_weights(risk), part.start, part.stop)
+    matrix = (stored.indptr, stored.indices, stored.data, *_labels(risk), part.start, part.stop)
     return np.asarray(_compiled()[0].csr_slope_sum(*matrix, x, form.numbers, form.is_logistic))
 
 
 def _column_sum(risk: EmpiricalRisk, part: slice, x: Floats) -> Floats:
     form, out = risk.loss.form, np.empty_like(x)
-    shifts = _NONE if risk.loss.target is LabelKind.SIGNS else risk.shifts  # all of them are 0
     point = (x[:, 0], form.numbers, form.is_logistic)
-    _compiled()[0].dense_sum(risk.rows, shifts, _row_weights(risk), part.start, part.stop, *point, out[:, 0])
+    _compiled()[0].dense_sum(risk.silos.features, *_labels(risk), part.start, part.stop, *point, out[:, 0])
     return out
 
 
@@ -95,15 +93,17 @@ def _dense_sum(risk: EmpiricalRisk, part: slice, x: Floats) -> Floats:
     form, total = risk.loss.form, np.zeros_like(x)
     for start in range(part.start, part.stop, RUN):
         here = slice(start, min(start + RUN, part.stop))
-        block = risk.rows[here]
-        t = block @ x
-        _compiled()[0].slopes_in_place(t, risk.shifts[here], form.numbers, form.is_logistic)
-        total += block.T @ risk.weigh(t, here)
+        block = risk.silos.features[here]
+        t = risk.margins(block @ x, here)
+        _compiled()[0].slopes(t.reshape(-1), form.numbers, form.is_logistic)
+        t = risk.weigh(t, here)
+        total += block.T @ (risk.signs[here, None] * t if risk.signs.size else t)
     return total
 
 
-def _row_weights(risk: EmpiricalRisk) -> Floats:
-    return _NONE if risk.silos.weights is None else risk.silos.weights
+def _labels(risk: EmpiricalRisk) -> tuple[Floats, Floats, Floats]:
+    """Return shifts, signs and weights of all rows, as kernels take them."""
+    return risk.shifts, risk.signs, _NONE if risk.silos.weights is None else risk.silos.weights
 
 
 # Pairs of a solve. Kept for the next one they would save every sixth pass or fewer, and no time where d is large; that
@@ -136,16 +136,14 @@ class SingleColumns:
     """
 
     def __init__(self, risk: EmpiricalRisk, scales: Floats) -> None:
-        rows = risk.rows
+        rows = risk.silos.features
         stored = rows.stored if isinstance(rows, CentredRows) else rows
-        matrix, shifts = (stored, _NO_INDICES, _NO_INDICES, _NONE), risk.shifts
+        matrix = (stored, _NO_INDICES, _NO_INDICES, _NONE)
         if risk.silos.is_sparse:
             matrix = (_NO_ROWS, stored.indptr, stored.indices, stored.data)
-        elif risk.loss.target is LabelKind.SIGNS:
-            shifts = _NONE  # all of them are 0
         centre = rows.centre if isinstance(rows, CentredRows) else _NONE
         self._width = stored.shape[1]
-        shared = (*matrix, centre, shifts, _row_weights(risk))
+        shared = (*matrix, centre, *_labels(risk))
         self._data, self.blocks = [], []
         for i in range(risk.n_agents):
             bounds = row_bounds(risk.part(i), risk.dimension, risk.silos.is_sparse)
@@ -250,8 +248,8 @@ class ColumnSolver(AgentSolver[EmpiricalRisk], ABC):
     def _curvatures(self, agent: int, point: Floats) -> Floats:
         """Return the curvatures (n,) of the agent's rows at a point, as they count; they only shape the steps."""
         part = self.risk.part(agent)
-        margins = np.asarray(row_block(self.risk.rows, part) @ point) - self.risk.shifts[part]
-        return self.risk.weigh(self.risk.loss.curvature(margins), part)
+        products = np.asarray(row_block(self.risk.silos.features, part) @ point)
+        return self.risk.weigh(self.risk.loss.curvature(self.risk.margins(products, part)), part)
 
     def _useful_threads(self, replicas: int) -> int:
         """Return how many threads are worth their while for so many replicas."""
@@ -280,8 +278,8 @@ class ColumnSolver(AgentSolver[EmpiricalRisk], ABC):
         """Return Newton's method, for the columns that the fast steps leave; slope: the loss's part of the gradient."""
         part, weights = self.risk.part(agent), self.risk.silos.weights
         return NewtonColumns(
-            row_block(self.risk.rows, part),
-            self.risk.shifts[part],
+            self.risk.folded(part),
+            self.risk.shifts[part] if self.risk.shifts.size else np.zeros(part.stop - part.start),
             self.risk.loss,
             float(self._scales[agent]),
             sigma,
@@ -320,13 +318,13 @@ class MajoriserSolver(ColumnSolver):
     """
 
     def _useful_threads(self, replicas: int) -> int:
-        entries = self.risk.rows.shape[0] * self.risk.rows.shape[1] * replicas
+        entries = self.risk.silos.features.shape[0] * self.risk.silos.features.shape[1] * replicas
         return self.threads if entries >= _WORTH_A_THREAD * self.risk.n_agents else 1
 
     def _shape(self, agent: int, threads: int) -> tuple[Spectrum, Spectrum]:
         """Decompose the agent's majoriser and reference Hessian: the safe step and the fast one."""
         part, scale, weights = self.risk.part(agent), float(self._scales[agent]), self.risk.silos.weights
-        rows = row_block(self.risk.rows, part)
+        rows = row_block(self.risk.silos.features, part)
         counts = None if weights is None else np.sqrt(weights[part])
         safe = Spectrum.of_rows(rows, scale * self.risk.loss.curvature_bound, counts, threads)
         if self.risk.silos.is_small:
@@ -509,7 +507,7 @@ class MatrixFreeSolver(ColumnSolver):
 
     def _shape(self, agent: int, threads: int) -> Metric:
         part = self.risk.part(agent)
-        rows = row_block(self.risk.rows, part)
+        rows = row_block(self.risk.silos.features, part)
         bends = self.risk.weigh(np.full(rows.shape[0], self.risk.loss.curvature_bound), part)
         point = self._reference(agent, self._metric(rows, bends, agent), threads)
         return self._metric(rows, self._curvatures(agent, point), agent)

@@ -86,16 +86,6 @@ def slopes(t, line, is_logistic):  # type: ignore[no-untyped-def]
             t[q] = clipped(moved(t[q], shift, dead) * gain, low, high)
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def slopes_in_place(t, shifts, line, is_logistic):  # type: ignore[no-untyped-def]
-    """Overwrite t (rows, R) with slope(t - shift); the elementwise middle of the dense pass."""
-    rows, columns = t.shape
-    for i in range(rows):
-        for r in range(columns):
-            t[i, r] -= shifts[i]
-    slopes(t.reshape(rows * columns), line, is_logistic)
-
-
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz", "reassoc"})
 def dot(a, b):  # type: ignore[no-untyped-def]
     """Return the product of two vectors, added up in an order that their length decides.
@@ -179,10 +169,11 @@ def _block_rows(d):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def dense_sum(rows, shifts, weights, first, last, x, line, is_logistic, out):  # type: ignore[no-untyped-def]
-    """Write the sum over rows first..last of weight slope(a'x - shift) a to `out` (d,).
+def dense_sum(rows, shifts, signs, weights, first, last, x, line, is_logistic, out):  # type: ignore[no-untyped-def]
+    """Write the sum over rows first..last of weight sign slope(sign (a'x - shift)) a to `out` (d,).
 
-    shifts, weights: one for every row, or none at all, where all of them are 0 or 1. Rows are added up in runs (C7).
+    shifts, signs, weights: one for every row, or none at all, where all of them are 0 or 1. Rows are added up in runs
+    (C7).
     """
     d = x.size
     block, flat = _block_rows(d), rows.reshape(rows.size)
@@ -194,7 +185,13 @@ def dense_sum(rows, shifts, weights, first, last, x, line, is_logistic, out):  #
         if shifts.size > 0:
             for r in range(number):
                 t[r] -= shifts[start + r]
+        if signs.size > 0:
+            for r in range(number):
+                t[r] *= signs[start + r]
         slopes(t[:number], line, is_logistic)
+        if signs.size > 0:
+            for r in range(number):
+                t[r] *= signs[start + r]
         if weights.size > 0:
             for r in range(number):
                 t[r] *= weights[start + r]
@@ -235,16 +232,16 @@ _ONE, _TWO, _THREE, _FOUR = u64(1), u64(2), u64(3), u64(4)
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def csr_slope_sum(  # type: ignore[no-untyped-def]
-    indptr, indices, data, shifts, weights, first, last, w, line, is_logistic
+    indptr, indices, data, shifts, signs, weights, first, last, w, line, is_logistic
 ):
-    """Return sum over rows first..last of weight slope(a'w - shift) a, for all columns of w (d, R) in one pass.
+    """Return sum over rows first..last of weight sign slope(sign (a'w - shift)) a, for all columns of w (d, R).
 
-    weights: one for every row, or none at all, where all of them are 1.
+    shifts, signs, weights: as in `dense_sum`.
     Columns go in tiles, so that a tile of w and of the sum stays in the first cache; a column has the same bits in
     any tile, whatever its neighbours. Rows are added up in runs (C7).
     """
     out = np.empty_like(w)
-    matrix = (indptr, indices, data, shifts, weights, first, last)
+    matrix = (indptr, indices, data, shifts, signs, weights, first, last)
     columns = w.shape[1]
     width = -(-columns // -(-columns // _MOST_COLUMNS))
     for column in range(0, columns, width):
@@ -255,7 +252,7 @@ def csr_slope_sum(  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def csr_tile(matrix, w, column, width, line, is_logistic, out):  # type: ignore[no-untyped-def]
     """Do `width` columns from `column` on."""
-    weights, first, last = matrix[4:]
+    signs, weights, first, last = matrix[4:]
     d = w.shape[0]
     point, run_total = np.empty(d * width), np.zeros(d * width)
     for j in range(d):
@@ -267,7 +264,13 @@ def csr_tile(matrix, w, column, width, line, is_logistic, out):  # type: ignore[
     for start in range(first, last, _SPARSE_BLOCK):
         stop = min(start + _SPARSE_BLOCK, last)
         _sparse_products(matrix, start, stop, width, point, t)
+        if signs.size > 0:
+            for q in range((stop - start) * width):
+                t[q] *= signs[start + q // width]
         slopes(t[: (stop - start) * width], line, is_logistic)
+        if signs.size > 0:
+            for q in range((stop - start) * width):
+                t[q] *= signs[start + q // width]
         if weights.size > 0:
             for q in range((stop - start) * width):
                 t[q] *= weights[start + q // width]
@@ -289,15 +292,16 @@ def _sparse_products(matrix, start, stop, width, point, out):  # type: ignore[no
     width, place = u64(width), u64(0)
     for row in range(start, stop):
         p, end = u64(indptr[row]), u64(indptr[row + 1])
+        begin = -shifts[row] if shifts.size > 0 else 0.0
         if width == _ONE:
-            total = -shifts[row]
+            total = begin
             while p < end:
                 total += data[p] * point[u64(indices[p])]
                 p += _ONE
             out[place] = total
         else:
             for r in range(width):
-                out[place + r] = -shifts[row]
+                out[place + r] = begin
             while p + _FOUR <= end:
                 v0, v1, v2, v3 = data[p], data[p + _ONE], data[p + _TWO], data[p + _THREE]
                 i0, i1 = u64(indices[p]) * width, u64(indices[p + _ONE]) * width

@@ -26,7 +26,7 @@ from dpadmm.errors import InputError, SolverError
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Constants, Squared
-from dpadmm.problems.problem import EmpiricalRisk, LocalFunctions, SoftmaxRisk
+from dpadmm.problems.problem import CountRisk, EmpiricalRisk, LocalFunctions, SoftmaxRisk
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.silos import PART, PairwiseSum, dense, gram, row_block, scale_rows
 from dpadmm.problems.streams import StreamedRisk
@@ -222,6 +222,14 @@ class AgentSolver(Generic[Functions]):
         """Most solvers have something to prepare."""
 
 
+class CountSolver(AgentSolver[CountRisk]):
+    """Counts are fitted by gradients (C20): no local subproblem of theirs is solved."""
+
+    def _solve(self, subproblem: Subproblem) -> Solution:
+        """Refuse."""
+        raise InputError("Counts are fitted by methods that take gradients, such as noisy-gradients.")
+
+
 def require_converged(solution: Solution, tolerance: float, subproblem: Subproblem) -> Solution:
     """Return the solution, or raise: a column that misses the tolerance has no certified sensitivity."""
     # A NaN makes the maximum a NaN, which is not below the tolerance.
@@ -302,7 +310,7 @@ def prepare(
 
 @prepare.register
 def _(
-    functions: QuadraticAgents | EmpiricalRisk | SoftmaxRisk | StreamedRisk,
+    functions: QuadraticAgents | EmpiricalRisk | SoftmaxRisk | CountRisk | StreamedRisk,
     weights: Floats,
     tolerance: float = DEFAULT_TOLERANCE,
     threads: int = 1,
@@ -311,6 +319,8 @@ def _(
         from dpadmm.solvers.streamed import StreamedSolver
 
         return StreamedSolver(functions, weights, tolerance, threads)
+    if isinstance(functions, CountRisk):
+        return CountSolver(functions, weights, tolerance, threads)
     if isinstance(functions, SoftmaxRisk):
         from dpadmm.solvers.softmax import SoftmaxSolver
 

@@ -3,16 +3,14 @@
 import numpy as np
 import pytest
 
-from dpadmm.errors import InputError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.fixed_point import CoordinateDescent, Participation
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Huber
 from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.regularisers import Quadratic
 from dpadmm.problems.silos import Silos
-from dpadmm.testing import Stopping, plan_noise, run_private
+from dpadmm.testing import Stopping, run_private
 
 TARGET = Target(1.0, 1e-5)
 
@@ -56,19 +54,3 @@ def test_same_transcript_and_calibration(prescribed, quiet):
     for sampler in (SimulatedSampler(seed=0), SecureSampler()):
         done = run_private(method, problems[0], 8, TARGET, sampler, engine=quiet)
         assert TARGET.epsilon * (1 - 1e-6) <= done.account.curve.epsilon(1e-5) <= TARGET.epsilon
-
-
-def test_refusals(lasso, quiet):
-    problem, _ = lasso
-    with pytest.raises(InputError, match="6 blocks"):
-        quiet.run(CoordinateDescent(0.5, Participation.in_turn(5, 3)), problem, Stopping(rounds=1))
-    with pytest.raises(InputError, match="2/beta"):
-        quiet.run(CoordinateDescent(2.0, Participation.in_turn(6, 3)), problem, Stopping(rounds=1))
-    with pytest.raises(InputError, match="no bound"):
-        plan_noise(CoordinateDescent(0.5, Participation.in_turn(6, 3)), problem, 3, TARGET)
-    coupled = Problem(problem.functions, problem.weights, Quadratic(np.eye(6) + 0.1, np.zeros(6)))
-    with pytest.raises(InputError, match="each coordinate separately; Quadratic"):
-        quiet.run(CoordinateDescent(0.5, Participation.in_turn(6, 3)), coupled, Stopping(rounds=1))
-    for bad in (0, float("nan")):
-        with pytest.raises(InputError, match="step"):
-            CoordinateDescent(bad, Participation.in_turn(6, 3))

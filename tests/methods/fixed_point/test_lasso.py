@@ -7,16 +7,15 @@ from scipy.optimize import minimize
 from sklearn.linear_model import Lasso
 from tests.contracts.centred_rows import centred
 
-from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents
 from dpadmm.methods.fixed_point import CentralisedADMM, LassoADMM, Participation
 from dpadmm.methods.fixed_point.lasso import solve_lasso_block
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import Target
-from dpadmm.problems.losses import Huber, Squared
+from dpadmm.problems.losses import Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet
-from dpadmm.testing import Stopping, plan_noise, run_private
+from dpadmm.testing import Stopping, run_private
 from dpadmm_research.datasets.generators import sparse_regression
 
 
@@ -73,7 +72,7 @@ def test_the_printed_step_does_not(users, quiet):
         def minimiser(self, agents, v, start):
             n = agents.number
             return solve_lasso_block(
-                agents.functions.rows, agents.functions.shifts, v, np.full(len(v), self.gamma / (2 * n))
+                agents.functions.silos.features, agents.functions.shifts, v, np.full(len(v), self.gamma / (2 * n))
             )
 
     _, problem, expected = users
@@ -88,18 +87,3 @@ def test_private_run(users):
     done = run_private(LassoADMM(8.0, clip=0.5, participation=order), problem, 20, target, SimulatedSampler(seed=1))
     assert done.account.curve.epsilon(1e-6) == pytest.approx(2.0, rel=1e-6)
     assert {release.certificate.bound for release in done.plan} == {2.0}
-
-
-def test_refusals(users, lasso):
-    planted, problem, _ = users
-    with pytest.raises(InputError, match="finite clip"):
-        plan_noise(LassoADMM(1.0), problem, 3, Target(1.0, 1e-6))
-    others = [
-        lasso[0],
-        Problem.of(EmpiricalRisk(planted.users(), Huber(1.0)), Weighting.AVERAGE, ElasticNet(l1=0.1)),
-        Problem.of(EmpiricalRisk(planted.users(), Squared(), mu=0.1), Weighting.AVERAGE, ElasticNet(l1=0.1)),
-        Problem.of(EmpiricalRisk(planted.users(), Squared()), Weighting.AVERAGE, ElasticNet(l2=0.1)),
-    ]
-    for other in others:
-        with pytest.raises(InputError, match="one problem"):
-            plan_noise(LassoADMM(1.0, clip=1.0), other, 3, Target(1.0, 1e-6))

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import InputError
-from dpadmm.methods.base import Topology, by_name
 from dpadmm.methods.fixed_point import Participation
 from dpadmm.networks import path, uniform_walk
 
@@ -24,6 +23,8 @@ def test_orders():
     subsets = Participation.subsets(10, 4, 300, rng(3))
     assert subsets.table.shape == (300, 4)
     assert all(len(set(row)) == 4 for row in subsets.table.tolist())
+    with pytest.raises(InputError):
+        Participation.of(3, [[0], [1, 2]])
 
 
 def test_subsets_are_uniform():
@@ -41,40 +42,3 @@ def test_rounds_and_counts():
     assert schedule.agents(1).tolist() == [0, 2]
     with pytest.raises(ValueError, match="read-only"):
         schedule.table[0, 0] = 1
-
-
-def test_equality_and_name():
-    one, same, other = (Participation.subsets(9, 2, 50, rng(seed)) for seed in (0, 0, 1))
-    assert one == same
-    assert hash(one) == hash(same)
-    assert one != other
-    assert repr(one) == repr(same) != repr(other)
-    assert one != "schedule"
-
-
-@pytest.mark.parametrize(
-    ("build", "term"),
-    [
-        (lambda: Participation.of(3, [[0], [3]]), "agents 0 to 2"),
-        (lambda: Participation.of(3, [[0, 0]]), "once per round"),
-        (lambda: Participation.of(3, [[0], [1, 2]]), "same number"),
-        (lambda: Participation.of(3, [[0.5]]), "whole numbers"),
-        (lambda: Participation.of(3, []), "shape"),
-        (lambda: Participation.subsets(3, 4, 2, rng()), "At most all 3"),
-        (lambda: Participation.subsets(3, 2, 2, 0), "Generator"),
-        (lambda: Participation.permuted(3, 2, None), "Generator"),
-        (lambda: Participation.in_turn(0, 2), "n_agents"),
-        (lambda: Participation.in_turn(3, 2).agents(3), "rounds 1 to 2"),
-        (lambda: Participation.in_turn(3, 2).agents(0), "rounds 1 to 2"),
-        (lambda: Participation.in_turn(3, 2).counts(3), "longer"),
-    ],
-)
-def test_refusals(build, term):
-    with pytest.raises(InputError, match=term):
-        build()
-
-
-def test_registry_knows_the_methods():
-    names = ("fp-centralised", "fp-federated", "fp-walk", "fp-coordinator", "fp-general", "fp-lasso", "dp-cd")
-    assert all(by_name()[name].about.certificate.startswith("C") for name in names)
-    assert by_name()["fp-walk"].about.topology is Topology.WALK

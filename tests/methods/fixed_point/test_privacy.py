@@ -12,7 +12,7 @@ from dpadmm.noise.mechanisms import COORDINATOR, Custom
 from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Unit
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
@@ -134,12 +134,6 @@ class TestCalibration:
             assert plan.account().protection.unit is unit
         with pytest.raises(InputError, match="no bound"):
             plan_noise(CoordinatorADMM(1.0), problem, 3, TARGET)
-
-    def test_refusals(self, logistic):
-        with pytest.raises(InputError, match="unit"):
-            CentralisedADMM(1.0, unit=Unit.FUNCTION)
-        with pytest.raises(InputError, match="longer"):
-            plan_noise(METHODS["federated"](Unit.USER), logistic, 13, TARGET)
 
     def test_a_million_users_need_one_row(self):
         users = Silos.one_record_each(np.full((20_000, 2), 0.5), np.ones(20_000), 1.0)
@@ -271,10 +265,3 @@ class TestSameTranscript:
         exact, loose = (max(row.certificates[0].bound for row in mechanism.rows) for mechanism in mechanisms)
         gap = 2.0 if unit is Unit.USER else 2.0 / logistic.functions.sizes.min()
         assert loose / exact == pytest.approx((gap + 2 * 4 * 1e-3) / gap, rel=1e-9)
-
-
-def test_squared_loss_alone_is_refused_by_the_coordinator():
-    users = Silos.one_record_each(np.eye(3), np.ones(3), 1.0)
-    problem = Problem.of(EmpiricalRisk(users, Squared()), Weighting.AVERAGE)
-    with pytest.raises(InputError, match="Huber"):
-        plan_noise(CoordinatorADMM(1.0), problem, 2, TARGET)

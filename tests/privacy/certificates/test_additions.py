@@ -6,14 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contracts.local_facts import local_function
 
-from dpadmm.errors import InputError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.privacy.accounting import Target
-from dpadmm.privacy.certificates.gradients import full_gradient, gradient_sum
-from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL, p_admm
+from dpadmm.privacy.certificates.gradients import gradient_sum
+from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.curves import m_of
-from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
@@ -108,19 +107,6 @@ def test_the_certificate_claims_no_public_sizes():
     assert f"{MOST_PER_NOMINAL} times its nominal" in said
     assert "sizes n_i" not in said
     assert "replaced" not in said
-
-
-@pytest.mark.parametrize("theorem", [full_gradient, lambda own: p_admm(own, edge_penalty=1.0, degree=1)])
-def test_other_theorems_refuse_additions(theorem):
-    own = local_function(gradient_bound=1.0, n_records=5, strong_convexity=0.1, relation=ADDED)
-    with pytest.raises(InputError, match="add-or-remove"):
-        theorem(own)
-
-
-def test_users_who_are_added_are_refused():
-    own = local_function(gradient_bound=1.0, n_records=5, relation=ADDED)
-    with pytest.raises(InputError, match="not for users"):
-        gradient_sum([own, own], unit=Unit.USER)
 
 
 def test_the_planned_noise_leaves_exactly_the_budget_of_a_record_that_is_there_or_not():

@@ -22,7 +22,6 @@ from dpadmm.privacy.certificates.gradients import (
     sampled_gradient,
 )
 from dpadmm.privacy.certificates.local import ORDER_OF_OTHERS, p_admm
-from dpadmm.privacy.certificates.objective import dvp
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.protection import Norm, Protection, Strength, Unit, in_l1_norm, secure_grid, with_spherical_noise
 
@@ -145,21 +144,6 @@ def test_grid_rounding_is_covered_and_attained(rng):
     l1 = secure_grid(in_l1_norm(cert, dimension=d), grid=grid, dimension=d)
     assert l1.norm is Norm.L1
     assert l1.bound == pytest.approx(cert.bound * np.sqrt(d) + grid * d)
-
-
-def test_grid_and_norm_refusals():
-    cert = of(full_gradient, gradient_bound=1, n_records=4)
-    with pytest.raises(InputError, match="power of two"):
-        secure_grid(cert, grid=0.1, dimension=2)
-    with pytest.raises(InputError, match="already"):
-        secure_grid(secure_grid(cert, grid=0.5, dimension=2), grid=0.5, dimension=2)
-    inside = of(dvp, gradient_bound=1, curvature_bound=0.25, n_records=4, edge_penalty=1, degree=1)
-    with pytest.raises(InputError, match="Objective"):
-        secure_grid(inside, grid=0.5, dimension=2)
-    with pytest.raises(InputError, match="Objective"):
-        in_l1_norm(inside, dimension=2)
-    with pytest.raises(InputError, match="already"):
-        in_l1_norm(in_l1_norm(cert, dimension=2), dimension=2)
 
 
 def test_spherical_noise_is_never_fully_certified():

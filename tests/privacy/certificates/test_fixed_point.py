@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from tests.contracts.local_facts import of
 
-from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.hidden_state import (
     fixed_point_block_record,
     fixed_point_block_user,
@@ -103,19 +102,6 @@ def test_mean_user_level_fails_beyond_one_half():
     far, origin = np.array([[1e6, 0.0]]), np.zeros((1, 2))
     moved = 2 * lam * np.linalg.norm(prox_cone(origin, far, gam, lip, 0) - prox_cone(origin, -far, gam, lip, 0))
     assert moved > 1.5 * 2 * gam * lip
-    with pytest.raises(InputError, match="1/2"):
-        fixed_point_mean_user(updates=1, step=gam, lipschitz=lip, n_users=1, relaxation=lam)
-    with pytest.raises(InputError, match="1/2"):
-        of(
-            fixed_point_mean_record,
-            updates=1,
-            step=gam,
-            gradient_bound=1,
-            n_records=1,
-            smoothness=1,
-            n_users=1,
-            relaxation=0.51,
-        )
 
 
 @pytest.mark.parametrize(
@@ -169,15 +155,6 @@ def test_mean_record_level_limit_factor():
         / 7
         * math.sqrt(hidden_drift(prox_spectrum(step=3.0, strong_convexity=0, smoothness=0.5), 1.0, 1)[1] ** 2)
     )
-
-
-@pytest.mark.parametrize(
-    "call",
-    [fixed_point_block_user, lambda step: fixed_point_mean_user(updates=1, step=step, lipschitz=math.inf, n_users=2)],
-)
-def test_unbounded_losses_are_refused(call):
-    with pytest.raises(InputError, match="Huber"):
-        call(step=1.0)
 
 
 def test_clipping_bounds_a_loss_without_gradient_bound():

@@ -7,7 +7,6 @@ import pytest
 from scipy.special import expit
 from tests.contracts.local_facts import of
 
-from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.objective import (
     dvp,
     m_admm,
@@ -172,19 +171,3 @@ def test_smoothing_covers_adversarial_residuals():
     assert found <= alpha * main.bound + rate * extra.bound
     assert extra.bound == pytest.approx(2 * tol / s)
     assert main.strength is extra.strength is Strength.UP_TO_FLOATING_POINT
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        {"is_logistic": True, "curvature_bound": 0.2},
-        {"is_logistic": True, "hessian_rank": 2},
-        {"curvature_bound": np.inf},
-        {"quadratic_curvature": 0.0},
-        {"is_smoothed": True},
-    ],
-)
-def test_bad_input_is_refused(broken):
-    facts = {"gradient_bound": 1, "curvature_bound": 0.25, "n_records": 5, "quadratic_curvature": 1.0} | broken
-    with pytest.raises(InputError):
-        of(objective_perturbation, **facts)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from tests.contracts.local_facts import of
 
-from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.local import p_admm
 from dpadmm.privacy.protection import ONE_RECORD, Norm, Strength
 
@@ -92,29 +91,3 @@ def test_nearly_opposite_misclassified_records_reach_99_percent(solve):
     # Exact opposites move a logistic gradient by half the bound only.
     y = solve(-v, public, 2 * eta * degree, 1.0, mu)
     assert np.linalg.norm(x - y) <= 0.51 * bound
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        {"gradient_bound": np.inf},
-        {"gradient_bound": -1.0},
-        {"n_records": 0},
-        {"edge_penalty": 0.0},
-        {"degree": 0},
-        {"strong_convexity": -0.1},
-        {"weight": 0.0},
-        {"solver_tolerance": -1e-9},
-        {"solver_tolerance": np.inf},
-        {"records_per_person": 0},
-    ],
-)
-def test_bad_input_is_refused(broken):
-    facts = {"gradient_bound": 1, "n_records": 10, "edge_penalty": 0.1, "degree": 2} | broken
-    with pytest.raises(InputError):
-        of(p_admm, **facts)
-
-
-def test_infinite_gradients_point_to_huber_or_clipping():
-    with pytest.raises(InputError, match="Huber"):
-        of(p_admm, gradient_bound=np.inf, n_records=10, edge_penalty=0.1, degree=2)

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.hidden_state import SpectralInterval, hidden_drift, prox_spectrum
 
 SPECTRA = [
@@ -93,8 +92,3 @@ def test_relaxed_spectrum():
     half, quarter = SpectralInterval(0.2, 0.6).relax(0.5), SpectralInterval(0.2, 0.6).relax(0.25)
     assert (half.low, half.high) == pytest.approx((0.2, 0.6))
     assert (quarter.low, quarter.high) == pytest.approx((0.6, 0.8))
-
-
-def test_smoothness_below_strong_convexity_is_refused():
-    with pytest.raises(InputError, match="smoothness"):
-        prox_spectrum(step=1.0, strong_convexity=2.0, smoothness=1.0)

@@ -23,11 +23,12 @@ def run(task: str, place: Path, number: int) -> dict:
     return json.loads(done.stdout)
 
 
-def test_two_hundred_kills(tmp_path, tools):
-    outcome = run("kills", tmp_path, 200)
-    assert outcome["killed"] == 200
+@pytest.mark.parametrize("number", [80, pytest.param(200, marks=pytest.mark.slow)])
+def test_kills_at_random_moments(tmp_path, tools, number):
+    outcome = run("kills", tmp_path, number)
+    assert outcome["killed"] == number
     assert outcome["unrecorded"] == 0
-    assert outcome["sent"] > 100  # the kills came while messages were leaving
+    assert outcome["sent"] > number / 2  # the kills came while messages were leaving
     assert outcome["unsent"] > 0  # and some between the record and the message
     assert outcome["most"] <= tools.most_releases(RATIO, BUDGET)
 

@@ -71,5 +71,5 @@ def test_a_release_that_counts_less_than_once_is_refused(closed, tools):
     """It would take from what is spent."""
     change = chained(closed, lambda _, bodies: [body.replace('"count":1', '"count":-1') for body in bodies])
     damage.written(closed, change(None, closed.read_bytes()))
-    with pytest.raises(LedgerError, match="Entry 2 cannot be understood"):
+    with pytest.raises(LedgerError, match="Entry 2"):
         use(closed, tools)

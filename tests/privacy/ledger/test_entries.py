@@ -1,7 +1,6 @@
 """Releases survive the trip through canonical JSON exactly."""
 
 import json
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.codec import canonical, decode
-from dpadmm.errors import InputError
 from dpadmm.privacy.ledger.entries import encode_release
 from dpadmm.privacy.protection import Certificate, NeighbouringRelation, Norm, Protection, Strength, Unit, View
 from dpadmm.privacy.releases import (
@@ -103,17 +101,3 @@ def test_equal_records_give_equal_text(tools):
     zero = replace(plain, certificate=replace(plain.certificate, bound=0.0))
     minus = replace(plain, certificate=replace(plain.certificate, bound=-0.0))
     assert canonical(encode_release(zero)) == canonical(encode_release(minus))
-
-
-@pytest.mark.parametrize(
-    ("change", "name"),
-    [
-        *(({"noise_std": value}, "noise_std") for value in (math.nan, math.inf, "1", None, True)),
-        *(({"round": value}, "round") for value in (0.5, 2**63, "x")),
-    ],
-)
-def test_what_the_log_could_not_hold_is_refused(tools, change, name):
-    with pytest.raises(InputError, match=name):
-        encode_release(replace(tools.gaussian(), **change))
-    with pytest.raises(InputError):
-        encode_release("a release")

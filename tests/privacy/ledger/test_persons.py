@@ -31,15 +31,15 @@ def test_sizes_count_persons_however_they_are_numbered(opened):
 
 def test_other_persons_are_refused_and_said_so(opened):
     for other in ([5, 2, 5, 2], [1, 2, 3, 4], [5, 5, 5, 5], [2, 5, 5, 5]):
-        with pytest.raises(LedgerError, match="different persons than when the ledger was created"):
+        with pytest.raises(LedgerError, match="different persons"):
             opened.confirm(silo(np.array(other)))
-    with pytest.raises(LedgerError, match="belongs to other data"):
+    with pytest.raises(LedgerError, match="other data"):
         opened.confirm(silo(columns={"age": [30, 40, 31, 33]}))
 
 
 def test_rows_of_nobody_in_particular_are_refused(opened, tmp_path):
     for do in (opened.confirm, opened.add_version):
-        with pytest.raises(InputError, match="per person, so it needs to know which person each row belongs to"):
+        with pytest.raises(InputError, match="per person"):
             do(silo(None))
     with pytest.raises(InputError, match="per person"):
         Ledger.create(tmp_path / "m", silo(None), Budget(epsilon=1.0, delta=1e-6), protection=PERSON)
@@ -51,7 +51,7 @@ def test_rows_of_nobody_in_particular_are_refused(opened, tmp_path):
 
 def test_a_ledger_of_records_takes_no_persons(tmp_path):
     budget = Budget(epsilon=1.0, delta=1e-6)
-    with pytest.raises(InputError, match="per record, but rows were assigned to persons"):
+    with pytest.raises(InputError, match="per record"):
         Ledger.create(tmp_path / "m", silo(), budget)
     with Ledger.create(tmp_path / "m", silo(None), budget) as ledger:
         with pytest.raises(InputError, match="per record"):
@@ -59,13 +59,11 @@ def test_a_ledger_of_records_takes_no_persons(tmp_path):
         assert ledger.confirm(silo(None)).sizes == (4,)
 
 
-def test_who_is_covered_by_whom():
+def test_who_is_covered_by_whom_and_that_every_row_needs_a_person():
     assert not PERSON.is_covered_by(ONE_RECORD)
     assert not ONE_RECORD.is_covered_by(PERSON)
     assert PERSON.is_covered_by(Protection(unit=Unit.PERSON, silos_per_person=2))
     assert decode(Protection, encode(PERSON)) == PERSON
 
-
-def test_every_row_needs_a_person():
-    with pytest.raises(InputError, match="same number of rows"):
+    with pytest.raises(InputError, match="same number"):  # every row needs a person
         silo(WHOSE[:3])

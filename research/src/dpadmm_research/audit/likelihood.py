@@ -145,8 +145,8 @@ def log_determinant(problem: Problem, agent: int, x: Floats, extra: float) -> Fl
             f"Hessians are known for empirical risks only, got {type(functions).__name__}.", setting="functions"
         )
     part = slice(int(functions.silos.offsets[agent]), int(functions.silos.offsets[agent + 1]))
-    rows, shifts = dense(functions.rows[part]), functions.shifts[part]
-    bend = functions.loss.curvature(rows @ x - shifts[:, None]) / len(shifts)
+    rows = dense(functions.silos.features[part])
+    bend = functions.loss.curvature(functions.margins(rows @ x, part)) / len(rows)
     hessian = np.einsum("nr,ni,nj->rij", bend, rows, rows)
     weight = float(problem.weights[agent])
     hessian = weight * hessian + (weight * functions.mu + extra) * np.eye(len(x))

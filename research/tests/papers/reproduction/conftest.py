@@ -1,13 +1,16 @@
 """One toy-size run of every figure, shared by the tests."""
 
-from functools import cache
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
-from dpadmm_research.reproduction.figure import Order, Size
+from dpadmm_research.reproduction import runner
+from dpadmm_research.reproduction.figure import Figure, Order, Size
 from dpadmm_research.reproduction.registry import FIGURES
-from dpadmm_research.reproduction.runner import reproduce
+from dpadmm_research.reproduction.runner import Outcome, reproduce
 
 TOY = Order(Size.TOY)
 
@@ -20,27 +23,32 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.xdist_group("figures"))
 
 
-@pytest.fixture(scope="session")
-def toy_order():
-    return TOY
+@dataclass(frozen=True)
+class Toy:
+    """All figures at toy size: their folder, the outcome of the run that made them, and what it drew, by name."""
+
+    out: Path
+    outcome: Outcome
+    pictures: dict[str, Any]
+
+    def file(self, name: str, kind: str) -> Path:
+        return self.out / name / f"{name.rsplit('/', 1)[-1]}.{kind}"
+
+    def table(self, name: str) -> pd.DataFrame:
+        return pd.read_parquet(self.file(name, "parquet"))
 
 
 @pytest.fixture(scope="session")
-def toy(tmp_path_factory):
-    """The folder with all figures at toy size, and the outcome of the run that made them."""
-    out = tmp_path_factory.mktemp("reproduction")
-    return out, reproduce(list(FIGURES), TOY, out, processes=1)
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    out, pictures = tmp_path_factory.mktemp("reproduction"), {}
+    write = runner.write_figure
 
+    def remember(folder: Path, figure: Figure, *about: Any) -> list[Path]:
+        def draw(table: Any, data: str) -> Any:
+            return pictures.setdefault(figure.name, figure.draw(table, data))
 
-@pytest.fixture(scope="session")
-def pictures(toy):
-    """Every figure at toy size as it is drawn, by name; each is drawn once for all tests that look at it."""
+        return write(folder, replace(figure, draw=draw), *about)
 
-    @cache
-    def drawn(name):
-        table = pd.read_parquet(toy[0] / name / f"{name.rsplit('/', 1)[-1]}.parquet")
-        picture = FIGURES[name].draw(table, table["data"].iloc[0])
-        picture.draw_without_rendering()
-        return picture
-
-    return drawn
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "write_figure", remember)
+        return Toy(out, reproduce(list(FIGURES), TOY, out, processes=1), pictures)

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from dpadmm.errors import InputError
-from dpadmm_research.reproduction import output
+from dpadmm_research.reproduction import output, runner
 from dpadmm_research.reproduction.figure import Accounting, Order, Size, Verdict
 from dpadmm_research.reproduction.output import is_finished
 from dpadmm_research.reproduction.registry import ALL, FIGURES
@@ -24,6 +24,7 @@ from dpadmm_research.reproduction.style import LINES
 from dpadmm_research.reproduction.table import COLUMNS, NO_RUN, Reading, chosen, joined, mean_at
 
 NAMES = list(FIGURES)
+TOY = Order(Size.TOY)
 IDS = [name.replace("/", "-") for name in NAMES]
 PAPERS = {
     "p-admm": ("fig1", "fig2", "fig3", "fig4"),
@@ -33,14 +34,6 @@ PAPERS = {
     "fixed-point": ("fig1",),
     "scoreboard": ("adult", "lasso", "control"),
 }
-
-
-def file_of(out, name, kind):
-    return out / name / f"{name.rsplit('/', 1)[-1]}.{kind}"
-
-
-def table_of(out, name):
-    return pd.read_parquet(file_of(out, name, "parquet"))
 
 
 def test_every_figure_of_the_papers_is_there():
@@ -58,31 +51,31 @@ def test_parts_have_one_owner_and_the_same_name_in_every_process():
 @pytest.mark.parametrize("name", NAMES, ids=IDS)
 class TestEveryFigure:
     def test_the_table_is_tidy_and_has_the_runs_that_were_asked_for(self, toy, name):
-        table = table_of(toy[0], name)
+        table = toy.table(name)
         assert tuple(table.columns) == COLUMNS
         assert len(table)
         assert set(table["reading"]) <= {reading.value for reading in Reading}
         assert table["value"].notna().all()
         key = ["panel", "curve", "reading", "epsilon", "x", "metric"]
         assert not table.duplicated([*key, "run"]).any()
-        csv = pd.read_csv(file_of(toy[0], name, "csv"), keep_default_na=False)
+        csv = pd.read_csv(toy.file(name, "csv"), keep_default_na=False)
         np.testing.assert_allclose(csv["value"].astype(float), table["value"], rtol=1e-12)
         drawn = table[(table["run"] != NO_RUN) & table["reading"].isin(["claimed", "certified"])]
         counts = drawn.groupby(key).size()
         assert name == "r-admm/fig1" or (len(counts) and (counts == 2).all())
 
     def test_plots_and_settings_are_written(self, toy, name):
-        assert ET.parse(file_of(toy[0], name, "svg")).getroot().tag.endswith("svg")
-        picture = matplotlib.image.imread(file_of(toy[0], name, "png"))
+        assert ET.parse(toy.file(name, "svg")).getroot().tag.endswith("svg")
+        picture = matplotlib.image.imread(toy.file(name, "png"))
         assert min(picture.shape[:2]) > 300
         assert np.ptp(picture) > 0.5
-        facts = json.loads(file_of(toy[0], name, "json").read_text())
+        facts = json.loads(toy.file(name, "json").read_text())
         assert (facts["figure"], facts["noise_seed"]) == (name, 0)
         assert {"dpadmm", "numpy", "python"} <= set(facts["versions"])
         assert facts["setting"]
 
-    def test_the_picture_keeps_the_rules_of_plots(self, toy, pictures, name):
-        picture, data = pictures(name), table_of(toy[0], name)["data"].iloc[0]
+    def test_the_picture_keeps_the_rules_of_plots(self, toy, name):
+        picture, data = toy.pictures[name], toy.table(name)["data"].iloc[0]
         title = picture.get_suptitle() + "".join(ax.get_title() for ax in picture.axes)
         assert "Adult" not in data or "SYNTHETIC" in title  # invented data must be called so
         assert "delta" in picture.get_suptitle()
@@ -99,7 +92,7 @@ class TestEveryFigure:
             assert not [label for label in ticks if is_needless_power(label.get_text())]
 
     def test_findings_answer_with_numbers_and_state_what_they_rest_on(self, toy, name):
-        figure, found = FIGURES[name], FIGURES[name].findings(table_of(toy[0], name))
+        figure, found = FIGURES[name], FIGURES[name].findings(toy.table(name))
         assert found
         for finding in found:
             assert isinstance(finding.verdict, Verdict)
@@ -130,27 +123,10 @@ READ = [name for name in NAMES if not name.startswith("scoreboard/") and name !=
 """Figures that `--accounting` changes: not scoreboards, with one accounting for each method, nor runs without noise."""
 
 
-@pytest.fixture(scope="session", params=list(Accounting), ids=lambda accounting: accounting.value)
-def tables(request, toy):
-    """The accounting, and the table of each figure under it."""
-    if request.param is Accounting.BOTH:
-        return request.param, {name: table_of(toy[0], name) for name in READ}
-    order = Order(Size.TOY, runs=1, accounting=request.param)
-    parts = {part.name: part for name in READ for part in FIGURES[name].parts}
-    numbers = {name: part.compute(order) for name, part in parts.items()}
-    return request.param, {name: joined([numbers[part.name] for part in FIGURES[name].parts]) for name in READ}
-
-
-@pytest.mark.parametrize("name", READ)
-def test_each_accounting_answers_and_draws_from_numbers_alone(tables, name):
-    accounting, table = tables[0], tables[1][name]
-    left_out = {"claimed", "certified"} - {reading.value for reading in accounting.readings}
-    # What both accountings are compared with has one accounting of its own.
-    simulated = table[(table["run"] != NO_RUN) & ~table["curve"].str.startswith(("DP-prox-SGD", "DP-DGD"))]
-    assert not left_out & set(simulated["reading"])
-    found = FIGURES[name].findings(table)
+def check_answers(figure, table, picture):
+    """Claims are answered, and curves drawn, from numbers alone."""
+    found = figure.findings(table)
     assert found
-    picture = FIGURES[name].draw(table, "data")
     assert all(ax.lines for ax in picture.axes)
     texts = [text for finding in found for text in (finding.claim, finding.seen, finding.why)]
     texts += [picture.get_suptitle(), *(ax.get_title() for ax in picture.axes)]
@@ -158,12 +134,38 @@ def test_each_accounting_answers_and_draws_from_numbers_alone(tables, name):
     assert not [text for text in texts if re.search(r"\b(nan|unknown)\b", text)]
 
 
+@pytest.mark.parametrize("name", READ)
+def test_both_accountings_answer_and_draw_from_numbers_alone(toy, name):
+    check_answers(FIGURES[name], toy.table(name), toy.pictures[name])
+
+
+# Each figure under one of the two, in turn: parts that figures share are computed under either.
+@pytest.mark.parametrize(
+    ("name", "accounting"),
+    [
+        pytest.param(
+            name, accounting, marks=[pytest.mark.slow] if (number + turn) % 2 else [], id=f"{name}-{accounting.value}"
+        )
+        for number, name in enumerate(READ)
+        for turn, accounting in enumerate((Accounting.CLAIMED, Accounting.CERTIFIED))
+    ],
+)
+def test_one_accounting_leaves_the_other_out_and_answers(name, accounting):
+    order, figure = Order(Size.TOY, runs=1, accounting=accounting), FIGURES[name]
+    table = joined([part.compute(order) for part in figure.parts])
+    left_out = {"claimed", "certified"} - {reading.value for reading in accounting.readings}
+    # What both accountings are compared with has one accounting of its own.
+    simulated = table[(table["run"] != NO_RUN) & ~table["curve"].str.startswith(("DP-prox-SGD", "DP-DGD"))]
+    assert not left_out & set(simulated["reading"])
+    check_answers(figure, table, figure.draw(table, "data"))
+
+
 PRIVATE_RACES = ["p-admm/fig1", "p-admm/fig2", "p-admm/fig3", "r-admm/fig2", "r-admm/fig3"]
 
 
 @pytest.mark.parametrize("name", PRIVATE_RACES)
 def test_privacy_accumulates_and_ends_at_the_budget(toy, name):
-    table = table_of(toy[0], name)
+    table = toy.table(name)
     for metric, reading in (("certified eps", "certified"), ("claimed eps", "claimed")):
         rows = table[(table["metric"] == metric) & (table["reading"] == reading)]
         assert len(rows)
@@ -175,7 +177,7 @@ def test_privacy_accumulates_and_ends_at_the_budget(toy, name):
 
 @pytest.mark.parametrize("name", ["consensus/fig2a", "consensus/fig2b", "consensus/fig2d", "consensus/fig3"])
 def test_certified_noise_costs_its_budget_and_claimed_noise_far_less(toy, name):
-    rows = chosen(table_of(toy[0], name), metric="certified epsilon")
+    rows = chosen(toy.table(name), metric="certified epsilon")
     certified = rows[rows["reading"] == "certified"]
     np.testing.assert_allclose(certified["value"], certified["epsilon"], rtol=1e-6)
     claimed = rows[rows["reading"] == "claimed"]
@@ -185,7 +187,7 @@ def test_certified_noise_costs_its_budget_and_claimed_noise_far_less(toy, name):
 @pytest.mark.parametrize("name", PRIVATE_RACES)
 def test_non_private_is_the_best_in_expectation(toy, name):
     """At toy size the noise is so large that its mean effect dwarfs its spread."""
-    table = chosen(table_of(toy[0], name), metric="average loss")
+    table = chosen(toy.table(name), metric="average loss")
     bare = mean_at(table, reading=Reading.NON_PRIVATE)
     private = table[table["reading"].isin(["claimed", "certified"])]
     last = private[private["x"] == private["x"].max()].groupby(["curve", "reading", "epsilon"])["value"].mean()
@@ -194,7 +196,7 @@ def test_non_private_is_the_best_in_expectation(toy, name):
 
 
 def test_exact_expectation_is_never_below_the_noise_free_error(toy):
-    table = table_of(toy[0], "consensus/fig2a")
+    table = toy.table("consensus/fig2a")
     for reading in ("claimed", "certified"):
         expected = chosen(table, metric="exact expectation", reading=reading).set_index("x")["value"]
         bare = chosen(table, metric="relative error", reading=Reading.NON_PRIVATE).set_index("x")["value"]
@@ -202,24 +204,26 @@ def test_exact_expectation_is_never_below_the_noise_free_error(toy):
 
 
 def test_scoreboard_methods_meet_their_budget(toy):
-    rows = chosen(table_of(toy[0], "scoreboard/adult"), metric="certified eps")
+    rows = chosen(toy.table("scoreboard/adult"), metric="certified eps")
     assert rows["curve"].nunique() >= 12
     assert (rows["value"] <= rows["epsilon"] * (1 + 1e-9)).all()
     assert (rows["value"] >= rows["epsilon"] * (1 - 2e-3)).all()
 
 
-def test_finished_parts_are_not_computed_again(toy, toy_order):
-    out, first = toy
-    assert first.computed == len({part.name for figure in ALL for part in figure.parts})
-    again = reproduce(["r-admm/fig1"], toy_order, out, processes=1)
+def test_finished_parts_are_not_computed_again(toy, monkeypatch):
+    out, name = toy.out, "r-admm/fig1"
+    assert toy.outcome.computed == len({part.name for figure in ALL for part in figure.parts})
+    monkeypatch.setattr(runner, "write_figure", lambda *about: [])
+    again = reproduce([name], TOY, out, processes=1)
     assert (again.computed, again.found) == (0, 2)
-    next((out / ".parts").glob("r-admm-fig1-n5-*.parquet")).unlink()
-    third = reproduce(["r-admm/fig1"], toy_order, out, processes=1)
+    (part,) = (out / ".parts").glob("r-admm-fig1-n5-*.parquet")
+    part.unlink()
+    third = reproduce([name], TOY, out, processes=1)
     assert (third.computed, third.found) == (1, 1)
     assert not [file for file in out.rglob(".*") if file.is_file()]  # drafts begin with a dot
-    next((out / ".parts").glob("r-admm-fig1-n5-*.parquet")).write_bytes(b"PAR1 half a file")
+    part.write_bytes(b"PAR1 half a file")
     with pytest.warns(RuntimeWarning, match="computed again"):
-        fourth = reproduce(["r-admm/fig1"], toy_order, out, processes=1)
+        fourth = reproduce([name], TOY, out, processes=1)
     assert (fourth.computed, fourth.found) == (1, 1)
 
 
@@ -270,45 +274,45 @@ def wait_for(is_true) -> None:
         time.sleep(0.05)
 
 
-def test_same_seed_same_numbers_and_other_seed_other_numbers(toy, tmp_path):
+def test_same_seed_same_numbers_and_other_seed_other_numbers(toy):
     name = "r-admm/fig3"
-    again = reproduce([name], Order(Size.TOY), tmp_path / "a", processes=1)
-    other = reproduce([name], Order(Size.TOY, seed=1), tmp_path / "b", processes=1)
-    assert again.computed == other.computed == 1
-    pd.testing.assert_frame_equal(table_of(toy[0], name), table_of(tmp_path / "a", name))
-    assert not np.allclose(table_of(toy[0], name)["value"], table_of(tmp_path / "b", name)["value"])
+    same, other = (
+        joined([part.compute(Order(Size.TOY, seed=seed)) for part in FIGURES[name].parts]) for seed in (0, 1)
+    )
+    pd.testing.assert_frame_equal(toy.table(name), same)
+    assert not np.allclose(toy.table(name)["value"], other["value"])
 
 
 def test_a_part_is_named_after_all_the_code_it_rests_on(monkeypatch):
     """The scoreboard's LASSO uses the consensus paper's files: a change there is a change of the part."""
     part = FIGURES["scoreboard/lasso"].parts[0]
-    before = output.part_path(Path("out"), part, Order(Size.TOY))
+    before = output.part_path(Path("out"), part, TOY)
     plain = output._code
     for changed in ("papers/consensus/lasso.py", "privacy/curves.py", "solvers/kernels.py"):
         with monkeypatch.context() as patch:
             output._library.cache_clear()
             patch.setattr(output, "_code", lambda file, end=changed: f"{plain(file)}{file.as_posix().endswith(end)}")
-            after = output.part_path(Path("out"), part, Order(Size.TOY))
+            after = output.part_path(Path("out"), part, TOY)
             patch.setattr(output, "_code", lambda file: f"{plain(file)}False")
             output._library.cache_clear()
-            unchanged = output.part_path(Path("out"), part, Order(Size.TOY))
+            unchanged = output.part_path(Path("out"), part, TOY)
         assert after != unchanged, changed
     output._library.cache_clear()
-    assert output.part_path(Path("out"), part, Order(Size.TOY)) == before
+    assert output.part_path(Path("out"), part, TOY) == before
 
 
 def test_refusals(toy, tmp_path, monkeypatch):
     taken = tmp_path / "taken"
     taken.write_text("x")
     for order, out, setting in (
-        (Order(Size.FULL), toy[0], "size"),
+        (Order(Size.FULL), toy.out, "size"),
         (Order(Size.TOY), taken, "out"),
         (Order(Size.TOY), taken / "below", "out"),
     ):
         with pytest.raises(InputError) as refusal:
             reproduce(["p-admm/fig1"], order, out)
         assert refusal.value.setting == setting
-    monkeypatch.setenv("DPADMM_DATA", str(toy[0] / "nowhere"))
+    monkeypatch.setenv("DPADMM_DATA", str(toy.out / "nowhere"))
     with pytest.raises(InputError) as refusal:
-        reproduce(["p-admm/fig1"], Order(Size.TOY), toy[0])
+        reproduce(["p-admm/fig1"], Order(Size.TOY), toy.out)
     assert refusal.value.setting == "DPADMM_DATA"

@@ -38,7 +38,7 @@ def change_facts(out, name, **changes):
 def full(toy, tmp_path):
     """The toy results, passed off as full ones."""
     out = tmp_path / "out"
-    shutil.copytree(toy[0], out, ignore=shutil.ignore_patterns(".parts", "*.svg", "outcome.json"))
+    shutil.copytree(toy.out, out, ignore=shutil.ignore_patterns(".parts", "*.svg", "outcome.json"))
     for name in FIGURES:
         change_facts(out, name, size=Size.FULL.value)
     return out
@@ -103,7 +103,7 @@ def test_results_that_are_not_the_papers_are_refused(full, tmp_path, change):
 
 def test_results_of_toy_size_are_refused(toy, tmp_path):
     with pytest.raises(InputError, match="toy size"):
-        write_pages(toy[0], tmp_path / "docs")
+        write_pages(toy.out, tmp_path / "docs")
 
 
 def test_time_is_shown_only_of_a_call_that_computed_everything(full):
@@ -120,7 +120,7 @@ def test_time_is_shown_only_of_a_call_that_computed_everything(full):
 
 @pytest.mark.parametrize(("name", "label", "curve", "metric"), SAME_NOISE, ids=[row[1] for row in SAME_NOISE])
 def test_every_row_of_the_same_noise_table_has_numbers(toy, name, label, curve, metric):
-    table = pd.read_parquet(toy[0] / name / f"{name.rsplit('/', 1)[-1]}.parquet")
+    table = toy.table(name)
     assert len(chosen(table, metric=metric, curve=curve, reading=Reading.CLAIMED)), label
 
 
@@ -206,7 +206,7 @@ def test_the_scoreboard_alone_writes_its_own_pages_only(full, tmp_path):
 
 
 def test_every_curve_of_the_plot_can_be_shown_from_the_others(toy):
-    table = pd.read_parquet(toy[0] / "scoreboard" / "adult" / "adult.parquet")
+    table = toy.table("scoreboard/adult")
     for ax in board.draw(table, "toy").axes:
         looks = [(line.get_color(), line.get_marker()) for line in ax.lines]
         assert len(looks) == len(set(looks))

@@ -4,7 +4,6 @@ import math
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from dpadmm.methods.ps_admm import CORRECTION, FULL
@@ -83,11 +82,11 @@ def test_ps_admm_draws_theorem_2s_noise_and_pays_for_it(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["p-admm/fig1", "p-admm/fig2", "p-admm/fig3"])
-def test_legends_of_claimed_curves_tell_what_that_noise_costs(toy, pictures, name):
-    table = pd.read_parquet(toy[0] / name / f"{name.rsplit('/', 1)[1]}.parquet")
+def test_legends_of_claimed_curves_tell_what_that_noise_costs(toy, name):
+    table = toy.table(name)
     spent = chosen(table, metric="certified eps", reading=Reading.CLAIMED)
     reported = 0
-    for ax in pictures(name).axes:
+    for ax in toy.pictures[name].axes:
         for label in ax.get_legend_handles_labels()[1]:
             found = re.fullmatch(r"(.+) \(certified eps (\S+)\)", label)
             if found:
@@ -97,7 +96,7 @@ def test_legends_of_claimed_curves_tell_what_that_noise_costs(toy, pictures, nam
     assert reported >= 3
 
 
-def test_the_fixed_point_figure_shows_what_the_model_0_has(pictures):
-    axes = pictures("fixed-point/fig1").axes
+def test_the_fixed_point_figure_shows_what_the_model_0_has(toy):
+    axes = toy.pictures["fixed-point/fig1"].axes
     shown = [any("the model 0" in label for label in ax.get_legend_handles_labels()[1]) for ax in axes]
     assert sum(shown) >= 5

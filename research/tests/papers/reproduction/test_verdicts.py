@@ -1,7 +1,6 @@
 """Where verdicts change: the toy tables with the numbers that decide put just inside and just outside."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from dpadmm_research.comparison.compare import LOSS
@@ -9,10 +8,6 @@ from dpadmm_research.papers.consensus import fig2a, fig2d
 from dpadmm_research.papers.p_admm import fig1 as p_admm
 from dpadmm_research.papers.p_admm.setting import lowest_loss
 from dpadmm_research.reproduction.figure import Verdict
-
-
-def table_of(toy, name):
-    return pd.read_parquet(toy[0] / name / f"{name.rsplit('/', 1)[1]}.parquet")
 
 
 @pytest.mark.parametrize(
@@ -28,7 +23,7 @@ def table_of(toy, name):
     ],
 )
 def test_the_error_at_the_best_k(toy, ratio, expected):
-    table = table_of(toy, "consensus/fig2a")
+    table = toy.table("consensus/fig2a")
     rows = (table["metric"] == fig2a.EXACT) & (table["reading"] == "claimed")
     table.loc[rows, "value"] *= ratio * fig2a.PRINTED_ERROR / table.loc[rows, "value"].min()
     (found,) = (f for f in fig2a.findings(table) if f.claim.startswith("the error at the best K"))
@@ -54,7 +49,7 @@ def test_a_printed_k_is_an_ordinary_draw_in_the_middle_80_percent(monkeypatch, p
     ],
 )
 def test_the_lowest_loss_and_nearly_the_non_private_one(toy, own, others, expected):
-    table, setting = table_of(toy, "p-admm/fig1"), p_admm.SETTING
+    table, setting = toy.table("p-admm/fig1"), p_admm.SETTING
     losses = table["metric"] == LOSS
     for is_mine, value in ((table["curve"] == setting.champion, own), (table["curve"] != setting.champion, others)):
         table.loc[losses & is_mine & (table["reading"] == "certified"), "value"] = value

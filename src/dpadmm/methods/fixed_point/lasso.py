@@ -68,7 +68,7 @@ class LassoADMM(BlockADMM):
     def minimiser(self, agents: Agents, v: Floats, start: Floats) -> Floats:
         """The closed form above, with gamma F_i = (gamma N w_i) f_i."""
         users = cast(EmpiricalRisk, agents.functions)
-        return solve_lasso_block(users.rows, users.shifts, v, self.gamma * agents.number * agents.weights)
+        return solve_lasso_block(users.silos.features, users.shifts, v, self.gamma * agents.number * agents.weights)
 
     def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """C5, by clipping alone."""

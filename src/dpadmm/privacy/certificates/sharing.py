@@ -34,11 +34,15 @@ _PUBLIC = (
 )
 
 
-def _neighbours(distance: float) -> str:
-    return (
-        f"neighbours differ in one agent's cost, its gradient by at most {distance:g} everywhere, both costs taken as "
-        "they are used: projected onto the public bounds on curvature where they lie outside"
-    )
+def _neighbours(distance: float, used: float | None) -> str:
+    widened = "" if used in (None, distance) else f"; that is {used:.4g} after curvatures are projected (C16)"
+    return f"neighbours differ in one agent's cost, its gradient by at most {distance:g} everywhere{widened}"
+
+
+def _gap(distance: float, used: float | None, tolerance: float) -> float:
+    """Return e: how far gradients may be apart as they are used, and what solvers leave of both (C7)."""
+    apart = max(check_bounded("gradient_distance", distance), checks.non_negative("used", used or 0.0))
+    return apart + 2 * checks.non_negative("solver_tolerance", tolerance)
 
 
 def _certify(bound: float, unit: Unit, theorem: str, *conditions: str) -> Certificate:
@@ -83,6 +87,7 @@ def sharing_gap(
     *,
     rounds: int,
     gradient_distance: float,
+    used: float | None = None,
     penalty: float,
     strong_convexity: float,
     maps: SingularValues | None = None,
@@ -91,6 +96,8 @@ def sharing_gap(
     """C16: bound `sum c_i` where one agent's gradient moves by at most d everywhere, rising to `a e/tau`.
 
         D_0 = 0,   D_k = max over s in [w, a] of (rho s^2 D_{k-1} + s e)/(rho s^2 + tau),   e = d + 2 tol
+
+    used: d of the costs as they are used, where a projection makes it larger.
 
     >>> [round(c.bound, 4) for c in sharing_gap(rounds=3, gradient_distance=1, penalty=1, strong_convexity=1)]
     [0.5, 0.75, 0.875]
@@ -102,7 +109,7 @@ def sharing_gap(
             "grows with every round. Protect Whole(region), or add a public strongly convex term to every cost. "
             "Nothing was spent."
         )
-    tau, gap = strong_convexity, check_bounded("gradient_distance", gradient_distance) + 2 * solver_tolerance
+    tau, gap = strong_convexity, _gap(gradient_distance, used, solver_tolerance)
     bounds, last = list[float](), 0.0
     for _ in range(checks.count("rounds", rounds)):
         steepest = (last * tau + math.sqrt((last * tau) ** 2 + gap**2 * tau / rho)) / gap if gap > 0 else 0.0
@@ -110,7 +117,7 @@ def sharing_gap(
         last = (rho * s * s * last + s * gap) / (rho * s * s + tau)
         bounds.append(last)
     conditions = (
-        _neighbours(gradient_distance),
+        _neighbours(gradient_distance, used),
         f"costs are {tau:g}-strongly convex on a closed convex set that neighbours have in common",
         solver_text(solver_tolerance),
     )
@@ -146,6 +153,7 @@ def constraint_gap(
     *,
     rounds: int,
     gradient_distance: float,
+    used: float | None = None,
     step: float,
     strong_convexity: float,
     smoothness: float = math.inf,
@@ -165,9 +173,8 @@ def constraint_gap(
     sizes, gamma, lam = maps or SingularValues(), checks.positive("step", step), relaxation_of(relaxation)
     mu, gap = (
         checks.non_negative("strong_convexity", strong_convexity),
-        check_bounded("gradient_distance", gradient_distance),
+        _gap(gradient_distance, used, solver_tolerance),
     )
-    gap += 2 * checks.non_negative("solver_tolerance", solver_tolerance)
     smooth = _smooth_drift(sizes, gamma, lam, mu, smoothness, gap, checks.count("rounds", rounds))
     bounds, v = list[float](), 0.0
     for k in range(1, rounds + 1):
@@ -186,7 +193,7 @@ def constraint_gap(
         bounds.append(math.sqrt(v))
     size = checks.non_negative("sent", sent)
     conditions = (
-        _neighbours(gradient_distance),
+        _neighbours(gradient_distance, used),
         f"costs are {mu:g}-strongly convex"
         + (f" and {smoothness:g}-smooth, without sets" if math.isfinite(smoothness) else " on a common closed set"),
         solver_text(solver_tolerance),
@@ -293,6 +300,7 @@ def linear_sum(*, distance: float) -> Certificate:
 def graph_gap(
     *,
     gradient_distance: float,
+    used: float | None = None,
     edge_penalty: float,
     degree: int,
     strong_convexity: float,
@@ -303,12 +311,12 @@ def graph_gap(
     >>> graph_gap(gradient_distance=1, edge_penalty=0.25, degree=2, strong_convexity=1).bound
     0.5
     """
-    gap = check_bounded("gradient_distance", gradient_distance) + 2 * solver_tolerance
+    gap = _gap(gradient_distance, used, solver_tolerance)
     modulus = edge_curvature(edge_penalty=edge_penalty, degree=degree)
     modulus += checks.non_negative("strong_convexity", strong_convexity)
     return Certificate(
         bound=gap / modulus,
         protection=Protection(unit=Unit.FUNCTION),
         theorem="C1 (functions)",
-        assumptions=(_neighbours(gradient_distance), READS_BROADCASTS, solver_text(solver_tolerance), *_PUBLIC),
+        assumptions=(_neighbours(gradient_distance, used), READS_BROADCASTS, solver_text(solver_tolerance), *_PUBLIC),
     )

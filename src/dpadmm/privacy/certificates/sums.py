@@ -324,9 +324,10 @@ def profile_on_grid(certificate: Certificate, *, grid: float, n_bins: int, share
     if shares is not None:
         return masked_sum(certificate, shares=shares, grid=grid, dimension=n_bins, is_on_grid=is_exact)
     placed = secure_grid(certificate, grid=grid, dimension=n_bins)
-    rounding = 0.0 if is_exact else certificate.protection.silos_per_person * grid * math.sqrt(n_bins)
     text = (_EXACT if is_exact else _ROUNDED).format(grid=grid)
-    return replace(placed, bound=certificate.bound + rounding, assumptions=(*certificate.assumptions, text))
+    return replace(
+        placed, bound=certificate.bound if is_exact else placed.bound, assumptions=(*certificate.assumptions, text)
+    )
 
 
 _WHOSE = {Unit.RECORD: (), Unit.PERSON: (_PERSON_SHARES,), Unit.USER: (_SHARES,)}
@@ -444,8 +445,6 @@ def score_differences(
 def scores_on_grid(certificate: Certificate, *, grid: float, scores: int, shares: Shares | None = None) -> Certificate:
     """Return the certificate of the sums as they leave, with noise on a grid (C8), or in shares of it (C12).
 
-    Where silos are added up behind one noise, each may be rounded first: the bound counts all silos of a person.
-
     >>> plain = score_differences(score_bound=0.5, n_records=100, protection=Protection())
     >>> scores_on_grid(plain, grid=0.25, scores=4).bound
     1.5
@@ -454,6 +453,4 @@ def scores_on_grid(certificate: Certificate, *, grid: float, scores: int, shares
         raise InputError(f"scores_on_grid is for the certificate of scores, got {certificate.theorem}.")
     if shares is not None:
         return masked_sum(certificate, shares=shares, grid=grid, dimension=scores)
-    placed = secure_grid(certificate, grid=grid, dimension=scores)
-    silos = certificate.protection.silos_per_person if certificate.protection.view is View.PUBLIC else 1
-    return replace(placed, bound=certificate.bound + silos * grid * math.sqrt(scores))
+    return secure_grid(certificate, grid=grid, dimension=scores)
