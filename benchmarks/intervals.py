@@ -8,7 +8,7 @@ Populations are synthetic designs, or the rows of a public table drawn with repl
 names their folder). The truth is what summaries say intervals are for: the optimum of the loss in the population, with
 the weights and the scale of that fit's own encoding; where the model is right, its coefficients, whatever rows count.
 `plan` is the share of coefficients that the plan expects to get intervals, `fits` the share of fits that printed any
-interval, `told` that of coefficients that got one. Coverage counts all of these; standard errors are over fits. Fits
+interval, `given` that of coefficients that got one. Coverage counts all of these; standard errors are over fits. Fits
 that are in the file `--keep` are not done again. Seeds from 70,000 on are reserved for this table: nothing is tuned on
 them.
 """
@@ -408,15 +408,15 @@ def line(cell: Cell, found: list[Fit]) -> str:
         return f"| {cell.title} | declined by the plan | | | | | | |"
     covered = np.array([[np.nan if each is None else each for each in fit.covered] for fit in found])
     counts = (~np.isnan(covered)).sum(axis=1)
-    told = f"| {cell.title} | {len(found)} | {100 * found[0].planned:.0f} % | {100 * (counts > 0).mean():.0f} % "
-    told += f"| {100 * counts.mean() / covered.shape[1]:.0f} % "
+    given = f"| {cell.title} | {len(found)} | {100 * found[0].planned:.0f} % | {100 * (counts > 0).mean():.0f} % "
+    given += f"| {100 * counts.mean() / covered.shape[1]:.0f} % "
     if (counts > 0).sum() < 20:
-        return told + "| | | |"
+        return given + "| | | |"
     share = np.nanmean(covered)
     error = np.sqrt(np.sum((np.nansum(covered, axis=1) - share * counts) ** 2)) / counts.sum()
     least = np.nanmin(np.nanmean(covered[:, (~np.isnan(covered)).sum(axis=0) >= 20], axis=0))
     length = np.median([each for fit in found for each in fit.lengths])
-    return told + f"| {100 * share:.1f} ({100 * error:.1f}) | {100 * least:.0f} | {length:.2f} |"
+    return given + f"| {100 * share:.1f} ({100 * error:.1f}) | {100 * least:.0f} | {length:.2f} |"
 
 
 def main() -> int:
@@ -427,7 +427,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="file of finished fits, which are not done again")
     wanted = parser.parse_args()
     warnings.simplefilter("ignore")
-    heads = ("population", "columns", "records", "epsilon", "observer", "number", "plan", "fits", "told")
+    heads = ("population", "columns", "records", "epsilon", "observer", "number", "plan", "fits", "given")
     heads = (*heads, "cover % (s.e.)", "least %", "length")
     sys.stdout.write(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n")
     stored = wanted.keep.read_text().splitlines() if wanted.keep and wanted.keep.exists() else []

@@ -28,7 +28,13 @@ _STATED = {"epsilon": 1.0, "delta": 1e-5, "rounds": 5, "eta": 0.05, "mu": 0.01}
 
 
 def test_the_front_entry_point_offers_exactly_what_it_statements() -> None:
-    estimators = {"PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression", "PrivateSearchCV"}
+    estimators = {
+        "PrivateLinearRegression",
+        "PrivateLinearSVC",
+        "PrivateLogisticRegression",
+        "PrivatePoissonRegressor",
+        "PrivateSearchCV",
+    }
     records = {"CellRules", "OutputFiles", "Privacy", "TableOptions", "TrainingOptions"}
     assert dir(dpadmm) == sorted(
         {"Ledger", "Schema", "data", "fit", "load", "minimise", "plan", "run"} | estimators | records

@@ -33,7 +33,7 @@ CURVATURE_SHARE, PRODUCTS_SHARE = 0.1, 0.05
 persons; on the curvature of numbers up to `_MOST_CURVATURE_SHARE`, until it is `_AMPLE` times its noise."""
 
 _MOST_CURVATURE_SHARE, _AMPLE = 0.5, 8.0
-_SETTLED_PART = 0.7  # of the rounds, whose gradients are averaged
+_AVERAGED_PART = 0.7  # of the rounds, whose gradients are averaged
 _USUAL_CURVATURE = 0.9  # of a record along a direction, as a part of p (1 - p): not all have the mean probability
 _USUAL_WEIGHT = 0.7  # of a record, times its square along a direction: long rows count less
 RELATED = 1 / 3
@@ -159,7 +159,7 @@ def expected_error(task: Task) -> float | None:
     """
     if task.table is None:
         return None
-    rounds, sampled = 1.0 if task.loss == INFERENCE_LOSS else _SETTLED_PART, _mean_curvature(task)
+    rounds, sampled = 1.0 if task.loss == INFERENCE_LOSS else _AVERAGED_PART, _mean_curvature(task)
     sampled *= task.n_records * _unit_square(task)
     noise = (task.n_records * unit_noise(task, NoisyGradients)) ** 2 / rounds
     return math.sqrt(1 + noise / sampled)

@@ -82,7 +82,7 @@ class Curvature:
     def values(self, source: Any, released: Mapping[str, Any]) -> Floats:
         """Return every silo's packed curvature where the run has settled, (silos, d(d + 1)/2)."""
         (problem,) = source.problems(self.run, released)
-        point, _ = self._means(released, self._settled)
+        point, _ = self._means(released, self._averaged)
         return curvature_messages(problem, point[:, None])[:, :, 0]
 
     def read(self, noisy: Floats, noise_std: float, released: Mapping[str, Any]) -> Any:
@@ -101,7 +101,7 @@ class Curvature:
         )
 
     @property
-    def _settled(self) -> int:
+    def _averaged(self) -> int:
         """The round from which on the run has settled: matrices are taken at the mean of the points from there on."""
         return self.run.method.first_averaged_round(self.run.setting.rounds)
 
@@ -109,7 +109,7 @@ class Curvature:
     def _first(self) -> int:
         """The first round of which gradients are averaged: all, where they are as good as linear in the point."""
         loss = getattr(self.run.setting.problem.functions, "linear_loss", None)
-        return 1 if isinstance(loss, Huber) else self._settled
+        return 1 if isinstance(loss, Huber) else self._averaged
 
     def _means(self, released: Mapping[str, Any], first: int) -> tuple[Floats, Floats]:
         """Return the means, from a round on, of the points at which gradients were asked for, and of the noisy answers.
@@ -146,7 +146,7 @@ class ScoreProducts(Curvature):
     def values(self, source: Any, released: Mapping[str, Any]) -> Floats:
         """Return every silo's packed sum where the run has settled, (silos, d(d + 1)/2)."""
         (problem,) = source.problems(self.run, released)
-        return product_messages(problem, self._means(released, self._settled)[0])
+        return product_messages(problem, self._means(released, self._averaged)[0])
 
     def read(self, noisy: Floats, noise_std: float, released: Mapping[str, Any]) -> Any:
         """Return the matrix and the noise on its diagonal, in the scale of sums over records."""
