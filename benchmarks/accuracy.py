@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -54,6 +55,9 @@ from forecast_sets import (
     is_within,
     measure_forecast,
 )
+from regression_sets import SETS as REGRESSION_SETS
+from regression_sets import SPLITS as REGRESSION_SPLITS
+from regression_sets import RegressionSet, measure_regression
 
 HERE = Path(__file__).parent
 BASELINE = HERE / "accuracy_baseline.json"
@@ -61,6 +65,7 @@ EPSILONS = (0.1, 0.5, 1.0, 5.0)
 RUNS, WORKERS = 20, 2
 FORECAST_EPSILONS, FORECAST_RUNS, LEAST_WITHIN = (0.1, 1.0, 5.0), 5, 0.9
 BOUNDS, TYPED = "bounds", "typed"
+REGRESSION, R2 = "regression", "held-out R^2"
 
 
 class Figure(NamedTuple):
@@ -177,7 +182,7 @@ class Scores:
 
 def source_digest() -> str:
     """Return a digest of the code whose accuracy is measured."""
-    files = [*Path(dpadmm.__file__).parent.rglob("*.py"), HERE / "accuracy_sets.py", HERE / "forecast_sets.py"]
+    files = [*Path(dpadmm.__file__).parent.rglob("*.py"), *HERE.glob("*_sets.py")]
     digest = hashlib.sha256()
     for file in sorted(files):
         digest.update(file.read_bytes())
@@ -186,6 +191,8 @@ def source_digest() -> str:
 
 def measured(cell: Cell) -> dict[str, float]:
     """Return the scores of a run."""
+    if cell.trust == REGRESSION:
+        return {R2: measure_regression(cell.name, cell.epsilon, cell.run)}
     return measure_forecast(*cell) if cell.trust == FORECAST else measure(*cell)
 
 
@@ -265,7 +272,31 @@ def _row(
     )
 
 
-def at_hand(sets: Mapping[str, RealSet] | Mapping[str, ForecastSet], console: Console) -> list[str]:
+def regression_cells(names: Sequence[str], epsilons: Sequence[float], runs: int) -> list[Cell]:
+    """Return the runs on sets with a number as target."""
+    return [Cell(name, REGRESSION, epsilon, run) for name in names for epsilon in epsilons for run in range(runs)]
+
+
+def regression_table(scores: Scores, names: Sequence[str], epsilons: Sequence[float], runs: int) -> Table:
+    """Return the held-out R^2 of every set with a number as target."""
+    shown = Table(title=f"Held-out R^2 of numbers, delta 1e-5, up to {runs} runs", title_justify="left")
+    for title in ("set", *(f"eps {epsilon:g}" for epsilon in epsilons), ""):
+        shown.add_column(title, justify="left" if title in ("set", "") else "right")
+    for name in names:
+        found = []
+        for epsilon in epsilons:
+            known = [scores.known.get(cell) for cell in regression_cells([name], [epsilon], runs)]
+            found.append(
+                figure({run: each[R2] for run, each in enumerate(known) if each is not None}, REGRESSION_SPLITS)
+            )
+        falls = any(gain(R2, earlier, now) < -2 for earlier, now in pairwise(found))
+        shown.add_row(REGRESSION_SETS[name].title, *map(str, found), "FALLS WITH EPSILON" if falls else "")
+    return shown
+
+
+def at_hand(
+    sets: Mapping[str, RealSet] | Mapping[str, ForecastSet] | Mapping[str, RegressionSet], console: Console
+) -> list[str]:
     """Return the names of sets whose files are there, and say which are not."""
     found = []
     for name, each in sets.items():
@@ -321,7 +352,7 @@ def arguments(texts: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--trust", nargs="+", choices=TRUST, default=list(TRUST), help="all if left out")
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
     parser.add_argument("--runs", type=int, default=RUNS, help="per set and budget; a multiple of 5 suits the splits")
-    parser.add_argument("--only", choices=("accuracy", "forecasts"), help="one part; both if left out")
+    parser.add_argument("--only", choices=("accuracy", "forecasts", "regression"), help="one part; all if left out")
     parser.add_argument("--workers", type=int, default=WORKERS, help="processes")
     parser.add_argument("--results", type=Path, default=HERE / "results", help="folder for the scores of single runs")
     return parser.parse_args(texts)
@@ -335,7 +366,11 @@ def main(texts: Sequence[str] | None = None) -> None:
     with ExitStack() as stack:
         # Plans are made anew: a cache filled by other code would hide what this code does.
         os.environ["XDG_CACHE_HOME"] = stack.enter_context(tempfile.TemporaryDirectory())
-        if asked.only != "accuracy":
+        if asked.only in (None, "regression"):
+            names = at_hand(REGRESSION_SETS, console)
+            add_missing(scores, regression_cells(names, asked.epsilons, asked.runs), asked.workers, "Numbers", console)
+            console.print(regression_table(scores, names, asked.epsilons, asked.runs))
+        if asked.only in (None, "forecasts"):
             cells = [
                 Cell(name, FORECAST, epsilon, run)
                 for name in at_hand(FORECAST_SETS, console)
@@ -344,7 +379,7 @@ def main(texts: Sequence[str] | None = None) -> None:
             ]
             add_missing(scores, cells, asked.workers, "Forecasts", console)
             console.print(forecast_table(scores, FORECAST_RUNS))
-        if asked.only == "forecasts":
+        if asked.only in ("forecasts", "regression"):
             return
         for name in at_hand({name: SETS[name] for name in asked.sets}, console):
             cells = [

@@ -32,7 +32,7 @@ def snapshot(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
     def compare(name: str, text: str) -> None:
         place = Path(__file__).parent / "snapshots" / name
-        if request.config.getoption("--update-snapshots"):
+        if request.config.getoption("--update-snapshots", default=False):
             place.parent.mkdir(exist_ok=True, parents=True)
             place.write_text(text, encoding="utf-8")
         assert text == place.read_text(encoding="utf-8")

@@ -510,8 +510,8 @@ def digests_of_terms(folder: Path) -> Any:
     from dpadmm.problems.regularisers import ElasticNet
 
     world = setups().make(folder, approves=False)
-    people = tuple(replace(each, key=f"{k + 1:064x}") for k, each in enumerate(world.agreement.participants))
-    fixed = replace(world.agreement, participants=people, coordinator="f" * 64, schema="0" * 64)
+    people = tuple(replace(each, key=f"{k + 1:064x}") for k, each in enumerate(world.terms.participants))
+    fixed = replace(world.terms, participants=people, coordinator="f" * 64, schema="0" * 64)
     changes: dict[str, dict[str, Any]] = {
         "as they are": {},
         "epsilon": {"epsilon": 1.5},

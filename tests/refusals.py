@@ -5,6 +5,7 @@ sentence, to be read in a diff. An assignment prepares the rows after it, and is
 """
 
 import ast
+import os
 import re
 from collections.abc import Callable, Mapping
 from doctest import DocTestParser
@@ -26,7 +27,8 @@ def refusal_of(source: str, names: dict[str, Any]) -> str:
         eval(source, names)
     except DpadmmError as error:
         about = " ".join(filter(None, (error.setting, error.code)))
-        return f"{type(error).__name__}{about and f'[{about}]'}: {LONG.sub('*', str(error))}"
+        said = LONG.sub("*", str(error)).replace(f"{Path.cwd()}{os.sep}", "")
+        return f"{type(error).__name__}{about and f'[{about}]'}: {said}"
     raise AssertionError("not refused")
 
 

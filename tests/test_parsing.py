@@ -100,12 +100,12 @@ def archive(**arrays):
 def test_archives():
     assert read_arrays(archive(a=np.arange(3)))["a"].tolist() == [0, 1, 2]
     for content in (b"", b"PK", archive(b=np.arange(3)), archive(a=np.array([{}], dtype=object))):
-        with pytest.raises(InputError, match="archive of the expected arrays"):
+        with pytest.raises(InputError, match="expected arrays"):
             read_arrays(content, ("a",))
 
 
 def test_an_archive_that_unpacks_to_more_than_is_allowed():
     content = archive(a=np.zeros(1000))
-    with pytest.raises(InputError, match="unpacks to more than 1,000 bytes"):
+    with pytest.raises(InputError, match="1,000 bytes"):
         read_arrays(content, most=1000)
     assert read_arrays(content, most=len(content))["a"].shape == (1000,)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from peers import environments, sets
+from peers import environments, numbers, sets
 from peers.contenders import CONTENDERS, Contender
 from peers.effort import counted
 from peers.measuring import Bench
@@ -32,6 +32,9 @@ def arguments(texts: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="dpadmm's defaults beside its peers.")
     parser.add_argument("--sets", nargs="+", choices=sets.ALL, default=list(REAL), help="all real ones if left out")
     parser.add_argument("--contenders", nargs="+", choices=names, default=names, help="all if left out")
+    parser.add_argument(
+        "--numbers", nargs="*", choices=numbers.SETS, default=list(numbers.SETS), help="sets with a number"
+    )
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
     parser.add_argument("--runs", type=int, default=RUNS, help="per set and budget; a multiple of 5 suits the splits")
     parser.add_argument("--workers", type=int, default=2, help="processes at a time")
@@ -43,7 +46,7 @@ def arguments(texts: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--pages", type=Path, default=ROOT, help="folder with README.md and docs/ to write into")
     asked = parser.parse_args(texts)
     if asked.smoke:
-        asked.sets, asked.epsilons, asked.runs = ["toy"], [1.0], 1
+        asked.sets, asked.epsilons, asked.runs, asked.numbers = ["toy"], [1.0], 1, []
     return asked
 
 
@@ -83,6 +86,8 @@ def main(texts: Sequence[str] | None = None) -> None:
             pairs = [(each, name) for name in names for each in chosen]
             with ThreadPoolExecutor(asked.workers) as pool:
                 list(pool.map(bench.measure, *zip(*pairs, strict=True)))
+            if asked.numbers:
+                numbers.measure(asked.folder, asked.numbers, asked.epsilons, asked.runs, say)
     write_pages(bench, names, chosen, asked.pages)
     say(f"done; scores of single fits: {bench.results.path.name}")
 

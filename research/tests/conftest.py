@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import ask, run
 from tests.conftest import adult as adult
+from tests.conftest import snapshot as snapshot
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
-"""What research refuses: one row each, with the setting that the refusal names."""
+"""What research refuses: every row of tests/snapshots/refusals/research.txt, with the setting that it names."""
 
-import math
 from functools import partial
+from math import inf, nan
 from pathlib import Path
 
 import numpy as np
-import pytest
+from tests.cli.test_refusals import check_refusals as check_command_refusals
+from tests.refusals import check_refusals
 
 from dpadmm import checks
 from dpadmm.core.release import PublicRound
@@ -111,127 +112,13 @@ planned = partial(
     radius=1.0, gradient_radius=1.0,
 )  # fmt: skip
 
-REFUSALS = [  # what is called, with what, and the setting that is refused
-    # Audit
-    (audit, {"name": "p-adm"}, "method"),
-    (audit, {"name": "admm"}, "method"),
-    (lambda: next(audit_all(names=["nothing"])), {}, "method"),
-    (audit, {"name": "p-admm", "view": View.COORDINATOR, "runs": 400}, "view"),
-    (audit, {"name": "p-admm", "runs": 100}, "runs"),
-    (audit, {"name": "p-admm", "confidence": 1.0}, "confidence"),
-    *((bound, changes, setting) for bound in (rates_bound, gaussian_bound) for changes, setting in (
-        ({"scores_p": np.ones(19)}, "runs"),
-        ({"scores_q": np.ones((20, 1))}, "runs"),
-        ({"scores_p": np.append(np.ones(30), math.nan)}, "scores"),
-        ({"confidence": 0.5}, "confidence"),
-        ({"confidence": 1.0}, "confidence"),
-        ({"delta": 1.0}, "delta"),
-        ({"delta": -0.1}, "delta"),
-    )),
-    (renyi, {"log_ratio_p": np.zeros(50), "log_ratio_q": np.zeros(50)}, "runs"),
-    (renyi, {"log_ratio_q": np.zeros(150)}, "runs"),
-    (renyi, {"log_ratio_p": np.full(200, np.nan)}, "ratios"),
-    (renyi, {"order": 1.0}, "order"),
-    (renyi, {"confidence": 1.0}, "confidence"),
-    (messages, {"history": (three_senders,)}, "senders"),
-    (audit_product, {"product": PRODUCTS[0], "target": None, "fits": 10}, "fits"),
-    (lambda: log_ratio(BareRelease(reason="none", agent=0, round=1), PAIR, LENS), {}, "release"),
-    (lambda: log_ratio(noise_inside, PAIR, LENS), {}, "penalty"),
-    (log_determinant, {"problem": quadratics(), "agent": 0, "x": np.zeros((3, 1)), "extra": 1.0}, "functions"),
-    (follow, {"broadcasts": np.zeros((4, 2))}, "broadcasts"),
-    (follow, {"others": five_of_six().take(np.arange(3))}, "others"),
-    (follow, {"others": five_of_six(ElasticNet(l1=0.1))}, "regulariser"),
-    (follow, {"weight": 0.0}, "weight"),
-    (lambda: reconstruction.most_probable_quadratic(follow(), supposed), {}, "noise_std"),
-    (lambda: reconstruction.reconstruct_quadratic(follow()), {}, "rounds"),
-    (listen, {"broadcasts": np.zeros((3, 5, 2))}, "broadcasts"),
-    (listen, {"weight": 0.0}, "weight"),
-    (Wiretap().tape, {"kind": MESSAGE}, "kind"),
-    # Claims
-    (claimed, {"value": math.nan}, "value"),
-    (claimed, {"value": -1.0}, "value"),
-    (claimed, {"theorem": ""}, "theorem"),
-    (largest, {"claims": []}, "claims"),
-    (checks.positive, {"name": "epsilon", "value": claimed()}, "epsilon"),
-    (Certificate, certificate | {"bound": a_claimed_bound}, "bound"),
-    (lemma_3, {"agents": 0}, "agents"),
-    (lemma_3, {"rho": 0.0}, "rho"),
-    (lemma_3, {"rho": math.nan}, "rho"),
-    (lemma_3, {"strong_convexity": 0.0}, "strong_convexity"),
-    (lemma_3, {"smoothness": 0.5}, "smoothness"),
-    (lemma_3, {"gradient_distance": 0.0}, "gradient_distance"),
-    (consensus.theorem_1_epsilon, {"sensitivity": lemma_3(), "rates": []}, "rates"),
-    (consensus.theorem_1_noise, {"sensitivity": lemma_3(), "epsilon": 1.0, "rounds": 1}, "rounds"),
-    *((local.rdp, {"order": order, "noise_std": 1.0}, "order") for order in (1.0, 0.5, math.inf, math.nan)),
-    *((local.rdp, {"order": 2.0, "noise_std": std}, "noise_std") for std in (0.0, -1.0, math.inf)),
-    *((local.epsilon, {"noise_std": std, "delta": 1e-5}, "noise_std") for std in (0.0, -1.0, math.inf)),
-    (fixed_point.FederatedTheorem3, {"rounds": 1, "users": 10, "sampled": 11, **UNIT}, "sampled"),
-    (fixed_point.GeneralTheorem7,
-     {"iterations": 1, "records": 1, **UNIT, "spectral_norm": 1.0, "least_singular_value": 2.0},
-     "least_singular_value"),
-    (fixed_point.NetworkTheorem4, {"participations": 1, "users": 1, **UNIT}, "users"),
-    (fixed_point.CentralisedTheorem2, {"iterations": 1, "records": 1, **UNIT, "gamma": 0.0}, "gamma"),
-    *((p_epsilon, {"decay": decay}, "decay") for decay in (0.0, 1.0, 1.5)),
-    (p_epsilon, {"decay": 1e-3, "rounds": 500}, "decay"),
-    *((ps_claim, {name: 0}, name) for name in ("rounds", "inner_steps", "records", "lipschitz", "c", "c1")),
-    *((ps_claim().noise, {"epsilon": 0.1, "delta": delta}, "delta") for delta in (0.0, 1.0, -0.1)),
-    *((objective, {name: 0}, name) for name in ("records", "degree", "eta", "curvature")),
-    (objective, {"ridge": -1.0}, "ridge"),
-    *((r_admm.theorem_iv_1_epsilon, {"objective": objective(), "rates": [rate]}, "rate")
-      for rate in (0.0, -1.0, math.inf, math.nan)),
-    *((m_admm.total_epsilon, {"objectives": [objective()], "rates": [rate]}, "rate")
-      for rate in (0.0, -1.0, math.inf, math.nan)),
-    (r_admm.theorem_iv_1_epsilon, {"objective": objective(), "rates": []}, "rates"),
-    (r_admm.theorem_iv_1_noise, {"objective": objective(records=5), "epsilon": 0.01, "noisy_iterations": 9}, "epsilon"),
-    (m_admm.total_epsilon_noise, {"objectives": [objective(records=5)] * 10, "epsilon": 0.01}, "epsilon"),
-    # Theory
-    (star, {"n_agents": 0}, "n_agents"),
-    (star, {"rho": 0.0}, "rho"),
-    (star, {"strong_convexity": 0.0}, "strong_convexity"),
-    (star, {"smoothness": 0.5}, "smoothness"),
-    (star, {"dimension": 1.5}, "dimension"),
-    (released_error, {"star": star(), "start_distance": 1.0, "energies": []}, "energies"),
-    (planned, {"setting": Setting(quadratics(low=0.0), 1, 0.0)}, "strong_convexity"),
-    (planned, {"penalties": []}, "penalties"),
-    *((planned, {name: -1.0}, name) for name in ("radius", "gradient_radius", "slack")),
-    (iteration, {"tau": 1.0}, "tau"),
-    (iteration, {"activity": 0.0}, "activity"),
-    (trade_off, {"setup": fixed_point_theory.Setup.DECENTRALISED}, "sampled"),
-    (fixed_point_theory.gradient_step_factor, {"step": 1.0, "strong_convexity": 3.0, "smoothness": 2.0}, "smoothness"),
-    (fixed_point_theory.lemma_c1, {"rate": 0.1, "order": 1.0, "noise_std": 4.0}, "order"),
-    (fixed_point_theory.network_view, {"walk": Participation.of(4, [[0], [3]]), "user": 4}, "user"),
-    (Landscape, {"network": ring(5), "strong_convexity": 2.0, "smoothness": 1.0}, "smoothness"),
-    (Landscape, {"network": ring(5), "strong_convexity": -1.0, "smoothness": 1.0}, "strong_convexity"),
-    (lambda: theorem_5_corrected(Landscape(ring(4), 0.0, 1.0), 0.1, Start(1, 1, 1), NoiseCurve((0.0,), 0.5, 3), 3), {},
-     "first_variances"),
-    (lambda: linear_rate(Landscape(ring(5), 0.1, 1.0), 0.0), {}, "eta"),
-    (lambda: NoiseCurve((0.1,), 0.0, 3), {}, "decay"),
-    (lambda: NoiseCurve((-0.1,), 0.5, 3), {}, "first_variances"),
-    (Choices, {"b": 0.5, "kappa_2": 1.0, "kappa_4": 2.0, "theta": 0.1}, "kappa_2"),
-    (Start.of, {"network": ring(5), "optimum": np.zeros(3), "gradients": np.zeros((4, 3))}, "gradients"),
-    *((ps_facts, {name: 0}, name) for name in ("rounds", "step", "strong_convexity")),
-    (ps_facts, {"smoothness": 1e-5}, "smoothness"),
-    (ps_facts, {"start_distance": -1.0}, "start_distance"),
-    *((condition, {name: bad}, name) for name in ("eta", "smoothness") for bad in (0.0, -1.0, math.nan)),
-    (condition, {"gamma": -1.0}, "gamma"),
-    (condition, {"smoothness": (0.3, 0.2)}, "smoothness"),
-    (condition().at, {"L": 2, "mu": 1}, "mu"),
-    (condition().at, {"L": 0, "mu": 2}, "L"),
-    # Problems and networks
-    (pool_records, {"problem": quadratics()}, "functions"),
-    *((erdos_renyi, {"n": n, "p": p, "seed": seed}, name) for n, p, seed, name in (
-        (1, 0.5, 0, "n"), (5, 0.0, 0, "p"), (5, 1.5, 0, "p"), (5, math.nan, 0, "p"), (5, 0.5, -1, "seed"),
-        (5, 0.5, None, "seed"), (10**6, 0.5, 0, "n"), (1000, 1e-4, 0, "p"),
-    )),
-    # Figures
-    (reproduce, {"names": ["p-admm/fig9"], "order": TOY, "out": Path("unused")}, "figure"),
-    (Order, {"runs": 0}, "runs"),
-    (write_pages, {"out": Path("no-such-folder"), "docs": Path("unused")}, "figures"),
-]  # fmt: skip
+
+def test_refused(snapshot):
+    check_refusals(snapshot, "research", globals())
 
 
-@pytest.mark.parametrize(("make", "changes", "setting"), REFUSALS)
-def test_refused(make, changes, setting):
-    with pytest.raises(InputError) as refusal:
-        make(**changes)
-    assert refusal.value.setting == setting
+def test_commands_refuse(cli, snapshot, tmp_path, monkeypatch):
+    """Every row of tests/snapshots/terminal/refusals-research.txt."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken.txt").touch()
+    check_command_refusals(cli, snapshot, "refusals-research.txt")

@@ -13,7 +13,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -104,11 +104,9 @@ def register_form(kind: type, write: Callable[[Any], Any], read: Callable[[Any],
 def _converter() -> "Converter":
     """Return the converter; made on first use, since most of the package does without."""
     from cattrs import Converter
-    from cattrs.gen import make_dict_structure_fn, make_mapping_structure_fn
+    from cattrs.gen import make_dict_structure_fn
 
     conv = Converter(forbid_extra_keys=True)
-    # The converter's own, before ours, which check first what came: of a text, it would read the letters.
-    read_tuple, read_set = conv.get_structure_hook(tuple[str, ...]), conv.get_structure_hook(frozenset[str])
 
     def record(kind: Any) -> _Form:
         if not kind.__dataclass_params__.frozen:
@@ -130,15 +128,19 @@ def _converter() -> "Converter":
             return [_at(f"[{i}]", conv.unstructure, value, each) for i, (value, each) in pairs]
 
         def read(value: Any) -> Any:
-            if len(_typed(value, list, "a list")) != len(kinds) and kinds[-1] is not Ellipsis:
-                raise _Misfit(f"must have {len(kinds)} entries, got {len(value)}")
-            return read_tuple(value, kind)
+            number = len(_typed(value, list, "a list"))
+            declared = kinds[:1] * number if kinds[-1] is Ellipsis else kinds
+            if number != len(declared):
+                raise _Misfit(f"must have {len(kinds)} entries, got {number}")
+            return tuple(_read_each(zip(range(number), value, declared, strict=True), conv))
 
         return write, read
 
     def collection(kind: Any) -> _Form:
         def read(value: Any) -> Any:
-            found = read_set(_typed(value, list, "a list"), kind)
+            (inner,) = get_args(kind)
+            entries = enumerate(_typed(value, list, "a list"))
+            found = frozenset(_read_each(((i, each, inner) for i, each in entries), conv))
             if len(found) < len(value):
                 raise _Misfit("must not have anything twice")
             return found
@@ -149,13 +151,18 @@ def _converter() -> "Converter":
         return write, read
 
     def mapping(kind: Any) -> _Form:
-        read, (key, inner) = make_mapping_structure_fn(kind, conv), get_args(kind)
+        key, inner = get_args(kind)
 
         def write(values: Any) -> dict[str, Any]:
             pairs = _typed(values, Mapping, "a mapping").items()
             return {conv.unstructure(k, key): _at(f"[{k!r}]", conv.unstructure, v, inner) for k, v in pairs}
 
-        return write, lambda value: read(_typed(value, dict, "an object"), kind)
+        def read(value: Any) -> dict[Any, Any]:
+            entries = list(_typed(value, dict, "an object").items())
+            names = _read_each(((k, k, key) for k, _ in entries), conv)
+            return dict(zip(names, _read_each(((k, v, inner) for k, v in entries), conv), strict=True))
+
+        return write, read
 
     def union(kind: Any) -> _Form:
         return _union(kind, conv)
@@ -230,6 +237,22 @@ def _at(place: str, write: Callable[[Any, Any], Any], value: Any, kind: Any) -> 
         return write(value, kind)
     except _Misfit as misfit:
         raise _Misfit(misfit.what, place + misfit.place) from None
+
+
+def _read_each(entries: Iterable[tuple[int | str, Any, Any]], conv: "Converter") -> list[Any]:
+    """Read entries, each with its place and kind, up to the first wrong one: a list of all would take much memory."""
+    from cattrs.errors import BaseValidationError, IterableValidationError, IterableValidationNote
+
+    found: list[Any] = []
+    place: int | str = 0
+    try:
+        for where, value, kind in entries:
+            place = where
+            found.append(conv.structure(value, kind))
+    except (BaseValidationError, ValueError, KeyError) as error:
+        error.add_note(IterableValidationNote("", place, None))
+        raise IterableValidationError("", [error], object) from None
+    return found
 
 
 def _typed(value: Any, kind: type, what: str) -> Any:

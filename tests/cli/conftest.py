@@ -24,8 +24,8 @@ with warnings.catch_warnings():
 
 if TYPE_CHECKING:
     from dpadmm.federation.admin.rehearsal import Rehearsal
-    from dpadmm.federation.agreement import Agreement, Participant
     from dpadmm.federation.https.processes import Process
+    from dpadmm.federation.terms import Participant, Terms
 
 
 @dataclass(frozen=True)
@@ -202,23 +202,23 @@ def init(cli: Tools, name: str, *more: str) -> Any:
 
 def participant(name: str) -> "Participant":
     """Return a silo as terms name it."""
-    from dpadmm.federation.agreement import Participant
     from dpadmm.federation.policy import SiloEntry
+    from dpadmm.federation.terms import Participant
 
     entry = SiloEntry.load(Path(name) / "silo.entry")
     return Participant(entry.name, entry.records, entry.key)
 
 
 @pytest.fixture
-def terms(cli: Tools, place: Path) -> "Agreement":
+def terms(cli: Tools, place: Path) -> "Terms":
     """Make a coordinator and the silos north and south; return the terms of a run of theirs."""
-    from dpadmm.federation.agreement import Agreement
     from dpadmm.federation.coordinator_store import CoordinatorFiles
     from dpadmm.federation.silo_directory import schema_digest
+    from dpadmm.federation.terms import Terms
 
     assert cli.run("coordinator", "init", "coordinator").exit_code == 0
     assert [init(cli, name).exit_code for name in ("north", "south")] == [0, 0]
-    return Agreement(
+    return Terms(
         run="trial",
         method="p-admm",
         settings=(("eta", 0.05),),
@@ -234,9 +234,9 @@ def terms(cli: Tools, place: Path) -> "Agreement":
     )
 
 
-def approve(cli: Tools, terms: "Agreement", *more: str, silo: str = "north") -> Any:
+def approve(cli: Tools, terms: "Terms", *more: str, silo: str = "north") -> Any:
     """Give a silo these terms to approve."""
-    from dpadmm.federation.agreement import write_federation
+    from dpadmm.federation.terms import write_federation
 
     write_federation(Path("federation.toml"), terms)
     return cli.run("silo", "approve", silo, "federation.toml", *more or ("--yes",))

@@ -46,24 +46,3 @@ def test_one_softmax_model_is_fitted_used_and_measured(cli, place, tmp_path):
     assert said["declaration"].startswith("These records have trained the model, by their ledger")
     (measured,) = ReleasedModel.load(out).measurements
     assert measured.epsilon == pytest.approx(10, rel=1e-5)
-
-
-def test_a_model_for_each_class(cli, place, tmp_path):
-    out = tmp_path / "model.json"
-    weighted = ("--class-weight", "late=0.01", "--class-weight", "early=2")
-    cli.ask("fit", *args(place, "--simulate", "1", "--multi-class", "one-vs-rest", *weighted, "--out", str(out)))
-    model = ReleasedModel.load(out)
-    assert (model.softmax, "early: 2, middle: 1, late: 0.01" in model.statement) == (None, True)
-    assert (model.predict(pd.read_csv(place / "north.csv")) == "late").mean() < 0.1
-    one, several = (
-        cli.ask("plan", *args(place, "--no-curve", *more))["task"] for more in ((), ("--multi-class", "one-vs-rest"))
-    )
-    assert one["loss"].startswith("Softmax(n_classes=3")
-    assert several["loss"].startswith("Logistic")
-    assert several["epsilon"] < one["epsilon"]
-
-
-def test_several_classes_are_drafted(cli, place):
-    args = ("schema", "init", str(place / "north.csv"), "--target", "stage", "--predict", "several-classes")
-    label = cli.run(*args, "--json")
-    assert json.loads(label.stdout)["schema"]["label"]["kind"] == "classes"

@@ -62,9 +62,9 @@ def test_plans_and_fits_in_python(here):
     shutil.copy(*parquet)
     for data in (two, [frame, frame.copy()], {"a": frame, "b": frame}, parquet):
         for ask in (dpadmm.fit, dpadmm.plan):
-            with pytest.raises(InputError, match=r"2 tables contain the same rows: .*silos_per_person=2"):
+            with pytest.raises(InputError, match="silos_per_person=2"):
                 ask(data, **cost)
-    with pytest.raises(InputError, match="2 tables contain the same rows"):
+    with pytest.raises(InputError, match="same rows"):
         dpadmm.fit(parquet, **grouped(stream=True, **cost))
     assert dpadmm.plan(two, **grouped(silos_per_person=2, **cost)).task.sizes == (300, 300)
 
@@ -73,7 +73,7 @@ def test_what_is_no_copy():
     """Parts of one file, users, tables without rows, and rows that are counted several times may be alike."""
     frame = pd.DataFrame({"age": [1, 2], "sick": ["no", "yes"]})
     alike = {"a": SiloTable(frame, "a.csv"), "b": SiloTable(frame.astype(str), "b.csv")}
-    with pytest.raises(InputError, match=r"a\.csv, b\.csv"):
+    with pytest.raises(InputError, match=r"a\.csv"):
         check_no_copies(alike, Protection())
     for protection in (None, Protection(silos_per_person=2), Protection(unit=Unit.USER), Protection(unit=Unit.PERSON)):
         check_no_copies(alike, protection)

@@ -69,17 +69,3 @@ def test_private_figures_are_printed_kept_and_asked_again(cli, study, copy):
     assert "model.evaluation-2.json" in shown.stdout
     assert cli.run("report", str(model)).exit_code == 0
     assert "Also: AUC" in model.with_suffix(".html").read_text()
-
-
-@pytest.mark.parametrize(
-    "args",
-    ["", "--public test", "--from other.json", "--threshold x"],
-)
-def test_what_is_refused_changes_nothing(cli, study, copy, monkeypatch, args):
-    model, _ = copy
-    monkeypatch.chdir(model.parent)
-    before = {each.name: each.read_bytes() for each in model.parent.iterdir()}
-    result = cli.run("evaluate", "model.json", *study.files, *args.split())
-    assert result.exit_code == 2
-    assert result.stderr
-    assert {each.name: each.read_bytes() for each in model.parent.iterdir()} == before

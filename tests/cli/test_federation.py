@@ -16,16 +16,17 @@ from tests.cli.conftest import approve, init, participant, without_keys
 
 from dpadmm.cli.approval import show_terms
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import (
-    CountedColumns,
-    NoiseOrigin,
-    Participant,
-    read_federation,
-    write_federation,
-)
 from dpadmm.federation.keys import fingerprint
 from dpadmm.federation.policy import MOST_ROUNDS, Policy
 from dpadmm.federation.silo import Silo
+from dpadmm.federation.terms import (
+    CountedColumns,
+    NoiseOrigin,
+    Participant,
+    Terms,
+    read_federation,
+    write_federation,
+)
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.settings import CellRules, TableFormat
 
@@ -59,8 +60,7 @@ def test_terms_are_shown_as_stated_before_anything_is_computed_from_them(cli, te
     def compute(_):
         raise AssertionError("the noise was computed")
 
-    monkeypatch.setattr("dpadmm.federation.terms.agreed_run", compute)
-    monkeypatch.setattr("dpadmm.federation.silo.agreed_run", compute)
+    monkeypatch.setattr(Terms, "spec", property(compute))
     refused = approve(cli, replace(terms, rounds=MOST_ROUNDS + 1))
     assert (refused.exit_code, f"{MOST_ROUNDS + 1} rounds" in refused.stdout) == (2, True)
 
@@ -83,7 +83,7 @@ def masked(terms, *more):
 def test_terms_against_the_policy_or_the_budget_are_not_approved(cli, terms, change):
     refused = approve(cli, replace(terms, **change), "--peer", f"south={fingerprint(terms.participants[1].key)}")
     assert (refused.exit_code, "Approve these terms?" in refused.output) == (2, False)
-    assert not Silo(Path("north")).store.agreements()
+    assert not Silo(Path("north")).store.all_terms()
 
 
 def test_a_silo_with_a_budget_against_others_approves_no_sums(cli, place, terms):

@@ -16,9 +16,9 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 
 from dpadmm.core.model import ReleasedModel
-from dpadmm.federation.agreement import read_federation
 from dpadmm.federation.https.service import free_port
 from dpadmm.federation.silo_directory import schema_digest
+from dpadmm.federation.terms import read_federation
 
 CLINICS = ("clinic", "north", "south")
 

@@ -137,17 +137,6 @@ def test_what_the_terminal_says(cli, study, tmp_path, monkeypatch, snapshot):
     np.testing.assert_allclose(model.coefficients, ReleasedModel.load("files.json").coefficients, rtol=1e-9)
 
 
-def test_the_budget_stops_a_second_run_before_anything_is_drawn(cli, trained, study, tmp_path):
-    with Ledger.open(trained.ledger) as ledger:
-        before = ledger.statement().spent_epsilon
-    args = [term if term != "1" else "2.9" for term in study.args]
-    result = cli.run("fit", *args, "--out", str(tmp_path / "second.json"), "--ledger", str(trained.ledger))
-    assert result.exit_code == 2
-    assert outputs(tmp_path) == []
-    with Ledger.open(trained.ledger) as ledger:
-        assert ledger.statement().spent_epsilon == before
-
-
 @pytest.mark.parametrize("is_json", [True, False], ids=["json", "text"])
 def test_output_that_nobody_reads_is_no_fault(study, tmp_path, is_json):
     """As in `dpadmm fit ... | head -2`: what is written and paid for stays, and nothing is said about the program."""

@@ -2,7 +2,7 @@
 
 import json
 
-from dpadmm.methods.base import Method, by_name
+from dpadmm.methods.base import Method
 from dpadmm.methods.registry import METHODS
 
 
@@ -11,15 +11,6 @@ def test_both_outputs_name_every_method_of_the_registry(cli):
     assert [row["name"] for row in json.loads(cli.run("methods", "--json").stdout)] == names
     shown = cli.run("methods").stdout
     assert [name for name in names if name not in shown] == []
-
-
-def test_the_papers_are_all_there():
-    expected = {
-        *("p-admm", "r-admm", "m-admm", "dvp", "consensus", "ps-admm"),
-        *("fp-centralised", "fp-federated", "fp-walk", "fp-coordinator", "dp-sgd"),
-    }
-    assert expected <= set(by_name())
-    assert len(by_name()) == len(METHODS)
 
 
 def test_every_private_method_declares_its_releases():

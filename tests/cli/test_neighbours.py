@@ -65,14 +65,6 @@ def test_a_second_fit_takes_the_relation_from_the_ledger_but_needs_the_number(cl
     assert not is_shown(other.stderr)
 
 
-def test_private_figures_are_refused(cli, done):
-    place, args, _ = done
-    budget = ("--epsilon", "0.1", "--delta", "1e-5", "--ledger", str(place / "l"))
-    result = cli.run("evaluate", str(place / "m.json"), *args[:2], *budget)
-    assert "certified for replace-one neighbours" in " ".join(result.stderr.split())
-    assert not is_shown(result.stderr)
-
-
 def test_a_plan_counts_no_rows(cli, done):
     _, args, _ = done
     said = cli.ask("plan", *args, "--no-curve")

@@ -116,14 +116,6 @@ def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinic
     assert [each.is_unrecorded for each in ReleasedModel.load(out).measurements] == [True]
 
 
-def test_rows_of_nobody(cli, clinics):
-    table = pd.read_csv(clinics / "north.csv", dtype=str)
-    table.loc[6, "patient"] = None
-    table.to_csv(clinics / "north.csv", index=False)
-    result = cli.run("fit", *args(clinics))
-    assert (result.exit_code, "row 7: the person is missing" in result.stderr) == (2, True)
-
-
 def test_secret_numbers_of_persons(cli, clinics):
     """Persons may also be added or removed: sums of gradients, divided by a nominal number of persons."""
     more = ("--neighbours", "add-remove", "--nominal-records", "240", "--view", "public")

@@ -7,7 +7,6 @@ import pandas as pd
 from scipy.special import expit
 
 from dpadmm.core.model import ReleasedModel
-from dpadmm.data.columns import RealLabel, ThresholdLabel
 from dpadmm.data.schema import Schema
 from dpadmm.data.tables import encode_table
 
@@ -53,9 +52,3 @@ def test_an_identifier_stands_beside_each_prediction(cli, study, trained, tmp_pa
     assert cli.ask(*args)["predictions"]["who"] == ["12.345", None]
     frame.assign(probability=1).to_csv(tmp_path / "new.csv", index=False)
     assert "Rename it" in cli.run(*args[:3], "--id", "probability").stderr
-
-
-def test_texts_of_other_labels():
-    scores = np.array([-2.0, 0.5])
-    assert ThresholdLabel("pay", 50).classes == ("at most 50", "above 50")
-    assert RealLabel("price", 0, 10).decode(scores).tolist() == [0.0, 7.5]

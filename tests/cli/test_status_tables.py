@@ -37,7 +37,7 @@ SILO = SiloStatus(
     is_serving=True,
     process=SiloProcess(pid=1, started=TIME, coordinator=LONG, connection="away, " * 40, since=TIME, skew_seconds=-9),
     budget=BudgetStatus(spent_epsilon=0.5, left_epsilon=1.5, epsilon=2.0, delta=1e-5, against="an eavesdropper"),
-    data=DataStatus(path=LONG, is_readable=True, modified=TIME, is_same=False, problem=ESCAPE),
+    data=DataStatus(path=LONG, modified=TIME, problem=ESCAPE),
     runs=(
         RunStatus(run=ESCAPE, digest="cd" * 32, state=RunState.REFUSED, reason=ESCAPE),
         RunStatus(**SECOND, state=RunState.RUNNING, spent_epsilon=0.123456, epsilon=1.0),

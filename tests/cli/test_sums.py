@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from dpadmm.core.model import ReleasedModel
-from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, View
 
 
@@ -44,21 +43,6 @@ def test_the_ledger_remembers_the_colluders(cli, sums):
     assert "│ in sum │" in " ".join(cli.run("ledger", "show", path).stdout.split())  # one noise: not "0 silos"
     for weaker in (("--view", "public"), ("--view", "aggregate", "--colluders", "0")):
         assert cli.run("fit", *args, "--out", str(folder / "no.json"), "--ledger", path, *weaker).exit_code == 2
-
-
-def test_a_figure_under_masks_is_paid_for_and_needs_three_silos(cli, sums):
-    folder, args, _ = sums
-    model, path, files = str(folder / "model.json"), folder / "sums.ledger", args[:4]
-    asked = ("--epsilon", "0.5", "--delta", "1e-5", "--no-record", "--view", "aggregate")
-    with Ledger.open(path) as ledger:
-        before = ledger.statement().spent_epsilon
-    found = cli.ask("evaluate", model, *files, *asked, "--ledger", str(path))
-    plain = cli.ask("evaluate", model, *files, *asked[:-1], "eavesdropper")
-    assert found["uncertainty"] == pytest.approx(plain["uncertainty"] * (4 / 3) ** 0.5, rel=1e-4)
-    with Ledger.open(path) as ledger:
-        assert ledger.statement().spent_epsilon > before
-    for wrong in ((*files[:2], *asked), (*files, *asked[:-2], "--colluders", "1")):
-        assert cli.run("evaluate", model, *wrong).exit_code == 2
 
 
 def test_noise_that_cannot_be_drawn_is_refused_before_a_ledger_is_made(cli, sums):

@@ -5,8 +5,8 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.silo import Silo
+from dpadmm.federation.terms import Terms
 
 
 class Crashed(BaseException):
@@ -31,13 +31,13 @@ def at_once(_: Carried) -> Sequence[int]:
 class InMemory:
     """Silos in this process; time passes only while somebody looks for answers.
 
-    silos: starts each by its name; after a crash it is started again by the next envelope. agreement: whose keys are
+    silos: starts each by its name; after a crash it is started again by the next envelope. terms: whose keys are
     whose.
     fate: after how many looks each copy of an envelope arrives: () is lost, (0, 0) arrives twice, (3,) late.
     """
 
     silos: Mapping[str, Callable[[], Silo]]
-    agreement: Agreement
+    terms: Terms
     fate: Callable[[Carried], Sequence[int]] = at_once
     look_seconds: float = 0.25
     carried: list[Carried] = field(default_factory=list)
@@ -52,13 +52,13 @@ class InMemory:
 
     def send(self, key: str, envelope: bytes) -> None:
         """Let an envelope meet its fate."""
-        (name,) = [person.name for person in self.agreement.participants if person.key == key]
+        (name,) = [person.name for person in self.terms.participants if person.key == key]
         self._carry(Carried(name, True, envelope))
 
     def receive(self) -> Iterable[tuple[str, bytes]]:
         """Look once: let silos answer what has reached them, and return the answers that have come back."""
         self._looks += 1
-        keys = {person.name: person.key for person in self.agreement.participants}
+        keys = {person.name: person.key for person in self.terms.participants}
         found: list[tuple[str, bytes]] = []
         while self._due and self._due[0][0] <= self._looks:
             _, _, arrived = heapq.heappop(self._due)

@@ -66,21 +66,19 @@ class TransportContract:
 
         def answer(silo, envelope):
             heard[silo.public_key].append(envelope)
-            return silo.key.seal(message(len(envelope), largest_answer(silo.store.agreements()[0]) - SIGNATURE_BYTES))
+            return silo.key.seal(message(len(envelope), largest_answer(silo.store.all_terms()[0]) - SIGNATURE_BYTES))
 
         monkeypatch.setattr(Silo, "answer", answer)
         return heard
 
     def test_all_bits_arrive_and_come_back(self, carry, world, heard):
         """From the smallest envelope to the largest that the terms allow, to each silo its own."""
-        sizes = (SIGNATURE_BYTES + 4, 1000, largest_request(world.agreement))
+        sizes = (SIGNATURE_BYTES + 4, 1000, largest_request(world.terms))
         with carry(world) as transport:
             for size in sizes:
                 sent = {silo.public_key: message(number, size) for number, silo in enumerate(world.silos.values())}
                 for key, answer in exchange(transport, sent).items():
-                    assert open_envelope(answer, key) == message(
-                        size, largest_answer(world.agreement) - SIGNATURE_BYTES
-                    )
+                    assert open_envelope(answer, key) == message(size, largest_answer(world.terms) - SIGNATURE_BYTES)
                     assert heard[key][-1] == sent[key]
 
     def test_a_repeated_envelope_is_harmless(self, carry, world, heard):
@@ -96,7 +94,7 @@ class TransportContract:
     def test_a_run_over_it_is_the_run_in_memory_to_the_last_bit(self, carry, world, calm):
         with carry(world) as transport:
             assert driven(world.coordinator(), transport) == calm
-        assert releases(world) == [world.agreement.rounds] * 3
+        assert releases(world) == [world.terms.rounds] * 3
 
     def test_machines_that_fail_and_requests_that_are_repeated_change_nothing(self, carry, world, calm, monkeypatch):
         """Every silo fails again and again, before it has answered and after; and everything is sent many times."""
@@ -115,4 +113,4 @@ class TransportContract:
         with carry(world) as transport:
             assert driven(world.coordinator(), transport, resend_seconds=0.0) == calm
         assert set(failed) == set(world.silos)
-        assert releases(world) == [world.agreement.rounds] * 3
+        assert releases(world) == [world.terms.rounds] * 3

@@ -23,7 +23,7 @@ from dpadmm.core.task import Task
 from dpadmm.core.train import Problems, run_training
 from dpadmm.errors import InputError
 from dpadmm.estimators import ledger_data
-from dpadmm.federation.agreement import Participant
+from dpadmm.federation.terms import Participant
 from dpadmm.methods.base import Setting
 from dpadmm.methods.dp_dgd import DPDGD
 from dpadmm.methods.dp_gd import DPGD

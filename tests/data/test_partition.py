@@ -27,7 +27,7 @@ def assert_exact(parts, n_rows, least=1):
 @given(st.integers(1, 200), st.integers(1, 20), st.integers(0, 10**6))
 def test_iid(n_rows, n_silos, seed):
     if n_silos > n_rows:
-        with pytest.raises(InputError, match=f"{n_rows} rows cannot fill {n_silos} silos"):
+        with pytest.raises(InputError):
             partition.iid(n_rows, n_silos, rng(seed))
         return
     parts = partition.iid(n_rows, n_silos, rng(seed))
@@ -66,7 +66,7 @@ def test_by_column(values):
 )
 def test_dirichlet_label_skew(labels, n_silos, alpha, least, seed):
     if n_silos * least > len(labels):
-        with pytest.raises(InputError, match="cannot fill"):
+        with pytest.raises(InputError):
             partition.dirichlet_label_skew(labels, n_silos, alpha, rng(seed), least=least)
         return
     parts = partition.dirichlet_label_skew(labels, n_silos, alpha, rng(seed), least=least)
@@ -111,7 +111,7 @@ def test_the_same_seed_gives_the_same_deal_and_another_seed_another():
 @given(st.integers(2, 300), st.floats(0.05, 0.95), st.integers(0, 10**6))
 def test_split(n_rows, fraction, seed):
     if not 1 <= int(fraction * n_rows + 1e-9) < n_rows:
-        with pytest.raises(InputError, match="leaves one side empty"):
+        with pytest.raises(InputError):
             split(n_rows, rng(seed), train_fraction=fraction)
         return
     train, test = split(n_rows, rng(seed), train_fraction=fraction)

@@ -63,7 +63,6 @@ def test_three_files_add_a_method_everywhere(package):
 
     from dpadmm.estimators import PrivateLogisticRegression
     from dpadmm.federation.outcome import outcome_of
-    from dpadmm.federation.terms import agreed_run
     from dpadmm.planner import Task, plan
     from dpadmm.privacy.accounting import Target
     from dpadmm.problems.losses import Logistic
@@ -101,12 +100,12 @@ def test_three_files_add_a_method_everywhere(package):
     world = setups.make(package / "world", "dp-heavy-ball", {"step": 0.5})
     coordinator = world.coordinator()
     world.drive(coordinator)
-    terms = agreed_run(world.agreement)
-    noise = PlannedNoise(terms.plan, SimulatedSampler(seed=world.agreement.seed))
+    terms = world.terms
+    noise = PlannedNoise(terms.plan, SimulatedSampler(seed=world.terms.seed))
     run = LocalEngine(progress=False).run(terms.algorithm, world.problem(), Stopping(rounds=4), None, noise)
     np.testing.assert_allclose(outcome_of(coordinator).estimate, run.estimate[:, 0], rtol=0, atol=1e-12)
     with pytest.raises(InputError, match="'rho'"):
-        agreed_run(replace(world.agreement, settings=(("rho", 0.5),)))
+        replace(world.terms, settings=(("rho", 0.5),)).check()
 
 
 @pytest.mark.parametrize("kept", ["k % 2 == 1", "False"], ids=["odd rounds", "never"])
@@ -141,20 +140,19 @@ def test_a_silo_sends_nothing_whose_noise_was_not_drawn(package):
     from tests.federation.protocol import setups
 
     from dpadmm.federation.inbox import encoding_of
-    from dpadmm.federation.silo_round import agents_of_silo, make_step
-    from dpadmm.federation.terms import agreed_run
+    from dpadmm.federation.silo_round import RoundStart, agents_of_silo, make_step
 
     drawn = "noise.perturb(MESSAGE, k, agents.index, whole_gradients(agents, x))"
     source = (package / SOURCE).read_text()
     (package / SOURCE).write_text(source.replace(drawn, f"{drawn} if k != 2 else whole_gradients(agents, x)"))
     world = setups.make(package / "world", "dp-heavy-ball", {"step": 0.5})
-    terms = agreed_run(world.agreement)
+    terms = world.terms
     here = agents_of_silo(terms, 0, world.first._records(), encoding_of(terms, setups.SCHEMA, None))
     assert isinstance(here.solver, WatchedSolver)  # in a silo failures are seen, and must not tell about records
-    state, message = make_step(terms, here, 0, 1, None, None, None)
+    state, message = make_step(terms, here, 0, 1, RoundStart())
     assert np.isfinite(message).all()
     with pytest.raises(InputError, match="promised 1"):
-        make_step(terms, here, 0, 2, 1, state, np.zeros((2, len(message), 1)))
+        make_step(terms, here, 0, 2, RoundStart(1, state, np.zeros((2, len(message), 1))))
 
 
 def test_a_package_that_cannot_be_loaded_is_named(package):

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.core.loop import simulate
+from dpadmm.core.task import TableShape
 from dpadmm.methods.base import plannable
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM
 from dpadmm.methods.noisy_gradients import NoisyGradients
@@ -27,6 +28,7 @@ from dpadmm.planner.candidates import (
     unit_noise,
     why_not,
 )
+from dpadmm.planner.planner import _form_for_numbers
 from dpadmm.planner.simulations import WORLDS, run_simulation, scale_noise, simulation_of
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Unit, View
@@ -236,3 +238,19 @@ def test_certificates_state_in_text_what_they_state_in_numbers(method, silos):
         where = "of one silo" if silos == 1 else "in each of at most 2 silos"
         assert said == [f"neighbours differ in at most 3 record(s) {where}, replaced by others"]
         assert release.certificate.protection.silos_per_person == silos
+
+
+def test_rows_of_numbers_are_shortened_less_where_that_teaches_far_more():
+    """Ten columns of numbers and little noise; not with more noise, mostly categories, classes or another aim."""
+    facts = {"sizes": (8000,), "dimension": 11, "loss": Huber(0.5), "target": Target(1.0, 1e-5)}
+    task = Task(**facts, table=TableShape(10))
+    radii = {
+        "numbers": task,
+        "threshold and penalty": replace(task, loss=Huber(0.1), regulariser=ElasticNet(l1=0.01)),
+        "noise": replace(task, target=Target(0.1, 1e-5)),
+        "categories": replace(task, dimension=31, table=TableShape(2, (7, 7, 7, 7))),
+        "classes": replace(task, loss=Logistic()),
+    }
+    found = {name: _form_for_numbers(each, NoisyGradients, 0.02).clip_radius for name, each in radii.items()}
+    wide = {"numbers", "threshold and penalty"}
+    assert found == {name: 1.5 if name in wide else 0.6 for name in radii}

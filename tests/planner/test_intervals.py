@@ -6,7 +6,7 @@ import pytest
 
 from dpadmm.core.task import Aim, TableShape, Task
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import Participant
+from dpadmm.federation.terms import Participant
 from dpadmm.networks import ring
 from dpadmm.planner.coefficients import CURVATURE_SHARE, expected_intervals, least_records
 from dpadmm.planner.drafting import federation_terms

@@ -9,7 +9,6 @@ from tests.grouped import grouped
 from tests.page_facts import facts_of
 
 import dpadmm
-from dpadmm.errors import InputError
 from dpadmm.problems.losses import Huber
 
 CONDITION = "certified if your declared constants hold (loss OwnHuber)"
@@ -21,13 +20,6 @@ class OwnHuber(Huber):
     """A subclass that changes nothing."""
 
 
-class OwnRegression(dpadmm.PrivateLinearRegression):
-    """An estimator with a loss of its own."""
-
-    def _loss(self):
-        return OwnHuber(0.5)
-
-
 def regression(kind=dpadmm.PrivateLinearRegression, **others):
     public = {"target_bounds": (-1, 1), "feature_bounds": (-1, 1), "profile": "off", "method": "noisy-gradients"}
     return kind(2.0, 1e-5, **grouped(**public, **others))
@@ -36,19 +28,6 @@ def regression(kind=dpadmm.PrivateLinearRegression, **others):
 @pytest.fixture(scope="module")
 def plain():
     return regression().fit(X, X[:, 0])
-
-
-@pytest.mark.parametrize("is_search", [False, True])
-def test_an_estimator_with_a_loss_of_its_own_is_refused_before_anything_is_spent(tmp_path, is_search, monkeypatch):
-    monkeypatch.setattr("dpadmm.core.train.make_plan", lambda *_: pytest.fail("a fit was planned"))
-    monkeypatch.setattr("dpadmm.core.train.plan_search", lambda *_: pytest.fail("a search was planned"))
-    path = tmp_path / "a.ledger"
-    model = regression(OwnRegression, ledger=path, budget=5.0)
-    if is_search:
-        model = dpadmm.PrivateSearchCV(model, {"alpha": [0.1, 1.0]})
-    with pytest.raises(InputError, match=r"has the loss OwnHuber\..*dpadmm\.run\. Nothing was spent"):
-        model.fit(X, X[:, 0])
-    assert not path.exists()
 
 
 def test_statements_of_a_loss_of_ones_own_are_conditional(plain):

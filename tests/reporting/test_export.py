@@ -16,7 +16,6 @@ from dpadmm.core.task import Aim
 from dpadmm.data.columns import ArrayLabel, BinaryLabel, Categorical, Numeric, RealLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import Schema
-from dpadmm.errors import InputError
 from dpadmm.models.predict import read_rows
 from dpadmm.privacy.releases import Origin
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
@@ -183,28 +182,8 @@ def test_cells_that_are_not_allowed_are_refused(base):
         with pytest.raises(ValueError):
             pipeline.predict(rows)
     filled = of_table(base, "capped").to_sklearn(cells=CellRules(missing="fill"))
-    with pytest.raises(ValueError, match="unknown categories"):
+    with pytest.raises(ValueError):
         filled.predict(rows_of(3).assign(sex="other"))
-
-
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        ({"missing": "blank"}, "every row"),
-        ({"unlisted": "blank"}, "every row"),
-        ({"out_of_range": "error"}, "clip"),
-        ({"unlisted": "zero"}, "Add missing='fill'"),
-    ],
-)
-def test_policies_that_it_cannot_have_are_refused(base, texts, message):
-    with pytest.raises(InputError, match=message):
-        of_table(base, "logistic").to_sklearn(cells=CellRules(**texts))
-
-
-def test_a_cap_that_ties_scores_is_refused(base):
-    model = replace(of_table(base, "capped"), loss=Logistic(0.4))
-    with pytest.raises(InputError, match="Export the model as JSON"):
-        model.to_sklearn()
 
 
 @pytest.fixture(scope="module")
@@ -245,8 +224,6 @@ def test_the_pipeline_of_a_softmax_model_predicts_the_same(base, cap):
     pipeline = model.to_sklearn()
     assert (pipeline.predict(X) == model.predict(X)).all()
     agree(pipeline.predict_proba(X), model.predict_proba(X))
-    with pytest.raises(InputError, match="Export the model as JSON"):
-        together(model, 0.4).to_sklearn()
 
 
 @pytest.mark.parametrize("classes", [("a", "b"), (3, 5, 8)])

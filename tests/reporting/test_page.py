@@ -35,7 +35,7 @@ def shown(model, **others) -> dict[str, list[str]]:
 
 
 def silos_with_costs(model):
-    from dpadmm.core.model import SiloCost
+    from dpadmm.privacy.accounting import SiloCost
 
     cost = SiloCost(
         releases=20,

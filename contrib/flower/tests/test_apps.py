@@ -15,7 +15,6 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 import dpadmm_flower as flower
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import write_federation
 from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_loop import drive
 from dpadmm.federation.coordinator_store import CoordinatorFiles
@@ -23,6 +22,7 @@ from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.https.service import request_run
 from dpadmm.federation.party_directory import exclusive_lock
 from dpadmm.federation.silo import Silo
+from dpadmm.federation.terms import write_federation
 from dpadmm_flower import server
 from dpadmm_flower.transport import ASKED, FlowerTransport, content
 
@@ -148,7 +148,7 @@ def place(world):
     """The coordinator of a world in a directory of its own, and the terms in a file."""
     files = CoordinatorFiles(world.place / "coordinator")
     files.create(world.key)
-    write_federation(world.place / "federation.toml", world.agreement)
+    write_federation(world.place / "federation.toml", world.terms)
     return files
 
 
@@ -160,10 +160,10 @@ def configured(world, **change: str) -> SimpleNamespace:
 
 def test_a_run_is_driven_to_its_end_and_read_without_anybody_who_serves(nodes, world, place, calm, capsys):
     server.app(nodes, configured(world))
-    assert request_run(place, world.agreement, away_seconds=0.0).estimate.tolist() == calm[-1]
+    assert request_run(place, world.terms, away_seconds=0.0).estimate.tolist() == calm[-1]
     said = capsys.readouterr().err
     assert "s0 has joined" in said
-    assert f"round 4 of {world.agreement.rounds} is complete" in said
+    assert f"round 4 of {world.terms.rounds} is complete" in said
 
 
 def test_a_coordinator_that_is_served_already(nodes, world, place):
@@ -180,11 +180,11 @@ def test_why_a_run_has_stopped_is_shown_to_flower_and_written_down_and_it_goes_o
     policy.write_text(rules.replace("least_noise = 0.0", "least_noise = 1e9"))
     with pytest.raises(FederationStopped, match="s0 refuses"):
         server.app(nodes, configured(world))
-    with closing(open_run(place, world.agreement)) as run:
+    with closing(open_run(place, world.terms)) as run:
         assert "s0 refuses" in run.stored.state()[1]
     policy.write_text(rules)
     server.app(nodes, configured(world))
-    assert request_run(place, world.agreement, away_seconds=0.0).estimate.tolist() == calm[-1]
+    assert request_run(place, world.terms, away_seconds=0.0).estimate.tolist() == calm[-1]
 
 
 @pytest.mark.parametrize("name", ["coordinator", "federation"])

@@ -30,8 +30,8 @@ def federated(setups, tmp_path):
         made = prepare_rehearsal(tmp_path, tables, setups.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
         copy = shutil.copytree(tmp_path, tmp_path / "copy")
         silos = {name: Silo(copy / name) for name in names}
-        with closing(open_run(type(made.coordinator)(copy / "coordinator"), made.agreement)) as run:
-            transport = InMemory({name: (lambda silo=silo: silo) for name, silo in silos.items()}, made.agreement)
+        with closing(open_run(type(made.coordinator)(copy / "coordinator"), made.terms)) as run:
+            transport = InMemory({name: (lambda silo=silo: silo) for name, silo in silos.items()}, made.terms)
             drive(run, transport, transport.clock)
             calm = run.estimates().tolist()
         for silo in silos.values():
@@ -49,7 +49,7 @@ def stock(stocks, tmp_path):
 
 
 def estimates(federation) -> list:
-    with closing(open_run(federation.coordinator, federation.agreement)) as run:
+    with closing(open_run(federation.coordinator, federation.terms)) as run:
         assert run.is_done
         return run.estimates().tolist()
 
@@ -69,7 +69,7 @@ def test_the_page_over_tls_with_registered_supernodes(stocks, stock, federated):
     said = stock.run(*stock.args(stocks.page_command("dpadmm federate")))
     assert "Done after 1 rounds" in said
     assert "<svg" in (stock.place / "report.html").read_text()
-    assert len(ReleasedModel.load(stock.place / "model.json").coefficients) == federation.agreement.dimension
+    assert len(ReleasedModel.load(stock.place / "model.json").coefficients) == federation.terms.dimension
 
 
 def test_a_supernode_that_is_killed_and_started_again_changes_nothing(stock, federated):

@@ -58,7 +58,7 @@ def test_a_supernode_that_was_killed_comes_back_and_the_run_goes_on(world, nodes
     drive(run, transport_to(nodes, world), iter(range(10_000)).__next__, resend_seconds=20.0)
     assert run.estimates().tolist() == calm
     assert len({*nonces, nonce_of(nodes, list(nodes.contexts)[-1])}) == 3
-    assert [world.statement(name).releases for name in world.silos] == [world.agreement.rounds] * 3
+    assert [world.statement(name).releases for name in world.silos] == [world.terms.rounds] * 3
 
 
 def nonce_of(nodes, number) -> str:

@@ -11,6 +11,7 @@ from peers.contenders import Contender, Kind, Scaling, View
 from peers.effort import effort_of
 from peers.environments import requirements
 from peers.measuring import FIRST_SEED, FIRST_TUNING_SEED, Bench
+from peers.numbers import known_figures, section
 from peers.results import ACCURACY, AUC, LOSS
 from peers.sets import DELTA, load
 from peers.tables import Board, choice_table, cost_table, metric_table, summary_table, tally
@@ -113,7 +114,8 @@ def page(board: Board) -> str:
                 parts += ["", "Peers on our encoding:"]
                 for metric in (LOSS, AUC, ACCURACY):
                     parts += ["", *metric_table(board, encoded, name, metric)]
-    return "\n".join([*parts, *costs(board), *choices(board), *facts(board)]) + "\n"
+    about_numbers = section(known_figures(board.bench.folder), board.bench.epsilons)
+    return "\n".join([*parts, *about_numbers, *costs(board), *choices(board), *facts(board)]) + "\n"
 
 
 def groups(board: Board, view: View) -> list[tuple[str, list[Contender]]]:

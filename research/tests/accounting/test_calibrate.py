@@ -57,9 +57,6 @@ def test_jacobian_free_branch_is_taken_when_it_pays(cli):
     poor = cli.ask(*args, "--epsilon", "0.05", "--logistic")["noise"]["levels"]
     jacobian = math.log1p(0.25 / (1000 * 0.21))
     assert poor == pytest.approx([(0.005 - jacobian) * 500] * 10, rel=1e-9)
-    result = cli.run(*args, "--epsilon", "0.001")
-    assert result.exit_code == 2
-    assert "does not cover the Jacobian" in result.stderr
 
 
 CLAIMED = ["p-admm", "dvp", "m-admm", "r-admm", "consensus", "ps-admm", "fp-centralised", "fp-federated", "fp-walk"]
@@ -92,26 +89,3 @@ def test_claimed_figures_against_formulas_by_hand(cli):
     rates = cli.ask(*args, "--schedule", "cao:0.3")["noise"]["levels"]  # eq. (21), K - 1 = 12 noisy rounds
     first = 0.1 / paper_h * (q - 1) / (q**12 - 1)
     assert rates == pytest.approx([first * q**k for k in range(12)], rel=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("name", "more", "message"),
-    [
-        ("dp-gd", "--claimed", "no claimed calibration"),
-        ("dp-gd", "--epsilon -1", "epsilon must be greater than 0"),
-        ("consensus-gaussian", "--claimed", "nothing about Gaussian"),
-        ("dvp", "--claimed --schedule geometric:0.9", "same noise in every round"),
-        ("r-admm", "--claimed --penalty-growth 1.1", "constant penalty"),
-        ("p-admm", "--delta 0", "cannot give pure epsilon"),
-        ("fp-walk", "--claimed --records 5 --lipschitz 1", "nothing about single records"),
-        ("dp-sgd", "--delta 1e-17", "no noise reaches"),
-    ],
-)
-def test_refusals(cli, name, more, message):
-    case = cli.cases[name]
-    args = ["calibrate", *case.args, "--epsilon", "1", "--delta", case.delta, *more.split()]
-    result = cli.run(*args)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert len(result.stderr.splitlines()) == 1
-    assert message in result.stderr

@@ -283,12 +283,12 @@ def test_bad_noise_is_refused():
 
 
 def test_what_is_not_shown_is_asked_for():
-    with pytest.raises(InputError, match="p-admm needs records, degree"):
+    with pytest.raises(InputError, match="records, degree"):
         agent("p-admm", eta=1.0, rounds=3)
 
 
 def test_too_much_to_list_is_refused_at_once():
     with pytest.raises(InputError, match="can be listed"):
         agent("p-admm", **GRAPH, rounds=6, silos_per_person=10**12)
-    with pytest.raises(InputError, match="At most 10000000 agents or users"):
+    with pytest.raises(InputError, match="10000000"):
         agent("fp-centralised", **USERS | {"number": 10**12}, rounds=6)

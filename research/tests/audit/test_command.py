@@ -96,27 +96,3 @@ def test_a_refuted_certificate_fails_the_command(cli, monkeypatch):
     result = cli.run("audit", "dp-gd", *FEW, "--json")
     assert result.exit_code == 4
     assert json.loads(result.stdout)["results"][0]["is_violation"] is True
-
-
-@pytest.mark.parametrize(
-    ("arguments", "option"),
-    [
-        ((), "--all"),
-        (("p-admm", "--all"), "--all"),
-        (("p-admm", "--product"), "--product"),
-        (("no-such-method",), "no-such-method"),
-        (("p-admm", "--view", "nobody"), "--view"),
-        (("fp-coordinator", "--view", "coordinator"), "view"),
-        (("p-admm", "--runs", "10"), "runs"),
-        (("p-admm", "--confidence", "1.5"), "confidence"),
-        (("p-admm", "--confidence", "0.5"), "confidence"),
-        (("p-admm", "--epsilon", "0"), "epsilon"),
-        (("p-admm", "--delta", "2"), "delta"),
-        (("dp-gd", *FEW, "--out", __file__), "--out"),
-    ],
-)
-def test_refusals(cli, arguments, option):
-    result = cli.run("audit", *arguments)
-    assert result.exit_code == 2
-    assert option in result.stderr
-    assert "Traceback" not in result.output

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpadmm.data.schema import Schema
-    from dpadmm.federation.agreement import Agreement
     from dpadmm.federation.coordinator import Progress
     from dpadmm.federation.coordinator_store import CoordinatorFiles
     from dpadmm.federation.outcome import FederationOutcome
     from dpadmm.federation.studies import Studies
+    from dpadmm.federation.terms import Terms
 
 
 app = typer.Typer(help="Draft the terms of a federation, run them, or rehearse on this machine.", no_args_is_help=True)
@@ -50,9 +50,9 @@ def draft(
     Example: dpadmm federate draft north.entry south.entry --schema schema.json --epsilon 1 --delta 1e-6
     """
     from dpadmm.data.schema import Schema
-    from dpadmm.federation.agreement import write_federation
     from dpadmm.federation.coordinator_store import CoordinatorFiles
     from dpadmm.federation.policy import SiloEntry
+    from dpadmm.federation.terms import write_federation
     from dpadmm.models.files import check_apart, check_writable
     from dpadmm.planner.drafting import draft as make_draft
     from dpadmm.privacy.accounting import Target
@@ -91,7 +91,7 @@ def run(
     """
     from dpadmm.data.schema import Schema
     from dpadmm.errors import InputError
-    from dpadmm.federation.agreement import read_federation
+    from dpadmm.federation.terms import read_federation
 
     if (federation is None) == (study is None):
         raise InputError("Give a FEDERATION.toml or a --study. To rehearse here, use `dpadmm federate rehearse`.")
@@ -155,7 +155,7 @@ def _check_places(out: Path | None, page: Path | None, read: "list[Path | None]"
             check_writable(place, may_replace=force)
 
 
-def _run(terms: "Agreement", coordinator: Path, schema: "Schema | None") -> "FederationOutcome":
+def _run(terms: "Terms", coordinator: Path, schema: "Schema | None") -> "FederationOutcome":
     from dpadmm.federation.coordinator_store import CoordinatorFiles
     from dpadmm.federation.https.service import request_run
     from dpadmm.models.federated import check_schema
@@ -171,7 +171,7 @@ def _run(terms: "Agreement", coordinator: Path, schema: "Schema | None") -> "Fed
 
 def _study_terms(
     name: str, coordinator: Path, weights: dict[str, float] | None, *, is_asked: bool
-) -> "tuple[Agreement, Schema | None]":
+) -> "tuple[Terms, Schema | None]":
     """Return terms and schema of a study; wait for its silos and draft the terms where there are none yet."""
     from dpadmm.errors import InputError
     from dpadmm.federation.coordinator_store import CoordinatorFiles
@@ -181,7 +181,7 @@ def _study_terms(
     files, key = CoordinatorFiles(coordinator), CoordinatorFiles(coordinator).key()
     with closing(files.open_store()) as store:
         studies = Studies(store, key)
-        announced, terms = studies.announced(name), studies.agreement(name)
+        announced, terms = studies.announced(name), studies.drafted(name)
         if terms is None:
             if announced.coordinator != key.public:
                 raise InputError(
@@ -263,16 +263,15 @@ def _show(progress: "Progress") -> None:
 
 
 def _show_outcome(outcome: "FederationOutcome") -> None:
-    from dpadmm.federation.terms import agreed_run
 
-    observer = agreed_run(outcome.agreement).plan.account().protection.observer
-    kind = "private release" if outcome.is_private_release else "REHEARSAL, not a private release"
+    observer = outcome.terms.plan.account().protection.observer
+    kind = "private release" if outcome.terms.is_secure else "REHEARSAL, not a private release"
     typer.echo(f"\nDone after {outcome.rounds} rounds ({kind}).")
-    nominal = "" if outcome.agreement.has_public_sizes else "nominally "
-    for silo in outcome.silos:
+    nominal = "" if outcome.terms.has_public_sizes else "nominally "
+    for silo, cost in zip(outcome.terms.participants, outcome.costs, strict=True):
         typer.echo(
-            f"  {silo.name}: {nominal}{silo.records} records, {silo.releases} releases, epsilon {silo.epsilon:.6g} at "
-            f"delta {silo.delta:.3g} ({silo.certificate}, {silo.strength}, against {observer})"
+            f"  {silo.name}: {nominal}{silo.records} records, {cost.releases} releases, epsilon {cost.epsilon:.6g} at "
+            f"delta {cost.delta:.3g} ({cost.certificate}, {cost.strength}, against {observer})"
         )
     if outcome.seconds_per_round:
         typer.echo(f"  {sum(outcome.seconds_per_round) / len(outcome.seconds_per_round):.2f} seconds per round")

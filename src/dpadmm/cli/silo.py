@@ -21,9 +21,9 @@ from dpadmm.settings import CellRules, Missing, OutOfRange, Privacy, TableFormat
 
 if TYPE_CHECKING:
     from dpadmm.federation.admin.joining import InvitedSilo
-    from dpadmm.federation.agreement import Agreement
     from dpadmm.federation.silo import Silo
     from dpadmm.federation.studies import Invitation
+    from dpadmm.federation.terms import Terms
 
 app = typer.Typer(help="Take part in a federation with data that stay here.", no_args_is_help=True)
 
@@ -133,8 +133,8 @@ def approve(
     Example: dpadmm silo approve clinic federation.toml
     """
     from dpadmm.cli.approval import approve_terms
-    from dpadmm.federation.agreement import read_federation
     from dpadmm.federation.silo import Silo
+    from dpadmm.federation.terms import read_federation
 
     with closing(Silo(directory)) as silo:
         approve_terms(silo, read_federation(federation), peer or (), is_asked=not yes)
@@ -238,11 +238,11 @@ def _show_study(asked: "Invitation") -> None:
     )
 
 
-def _approve(invited: "InvitedSilo", terms: "Agreement", reported: list[str], *, is_asked: bool) -> None:
+def _approve(invited: "InvitedSilo", terms: "Terms", reported: list[str], *, is_asked: bool) -> None:
     """Compare fingerprints where that matters, show the terms and their cost, and approve them on the owner's word."""
     from dpadmm.cli.approval import approve_terms
 
-    approved = invited.silo.store.agreements()
+    approved = invited.silo.store.all_terms()
     if terms.digest in [each.digest for each in approved]:
         print_line(f"The terms of run {terms.run!r} are approved already.")
         return
@@ -359,7 +359,6 @@ def status(
     directory: admin.SiloDirectory,
     json: options.Json = False,
     watch: admin.Watch = False,
-    check_data: Annotated[bool, typer.Option("--check-data", help="Compare the table with the ledger.")] = False,
 ) -> None:
     """Show the state of this silo: serving, connected, what is spent and left, every run, the latest refusals.
 
@@ -368,9 +367,7 @@ def status(
     from dpadmm.cli.status_tables import show_status
     from dpadmm.federation.admin.status import silo_status
 
-    show_status(
-        "silo status", lambda: silo_status(directory, is_data_checked=check_data), is_json=json, is_watched=watch
-    )
+    show_status("silo status", lambda: silo_status(directory), is_json=json, is_watched=watch)
 
 
 @app.command()

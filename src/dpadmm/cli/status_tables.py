@@ -132,14 +132,9 @@ def time_text(time: str, now: datetime | None = None) -> str:
 
 
 def _data_text(data: DataStatus) -> str:
-    if not data.is_readable:
+    if data.problem is not None:
         return f"{data.path} CANNOT BE READ: {data.problem}"
-    found = {
-        None: "not read now (--check-data compares it with the ledger)",
-        True: "it is the table known to the ledger",
-        False: f"NOT THE LEDGER'S TABLE, OR UNREADABLE: {data.problem}",
-    }[data.is_same]
-    return f"{data.path}, written {time_text(data.modified or '')}; {found}"
+    return f"{data.path}, written {time_text(data.modified or '')}"
 
 
 def _run_text(run: RunStatus) -> str:

@@ -27,7 +27,7 @@ from dpadmm.models.measurement import Measurement
 from dpadmm.noise.sampler import family_of
 from dpadmm.planner.forecast import Forecast
 from dpadmm.planner.utility import UtilityPoint
-from dpadmm.privacy.accounting import Account
+from dpadmm.privacy.accounting import Account, SiloCost
 from dpadmm.privacy.protection import Protection, Strength, covers, standing
 from dpadmm.privacy.releases import NoisyRelease, Origin, Release, SummedGaussianRelease
 from dpadmm.problems.arrays import Floats
@@ -209,25 +209,6 @@ class DataLocation(Enum):
 
     ONE_PLACE = "simulated in one place"
     FEDERATED = "federated"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SiloCost:
-    """What a run cost the records of one silo that accounts for itself, in its own ledger.
-
-    epsilon: certified, at `delta`. least_noise: least ratio of noise to sensitivity. noise_level, sensitivity: of its
-    first release.
-    """
-
-    releases: int
-    epsilon: float
-    delta: float
-    least_noise: float
-    noise_level: float
-    sensitivity: float
-    certificate: str
-    strength: str
-    view: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Federation: silos that share no data run one method together, over any transport.
 
 All decisions are taken by two state machines with durable files, `Silo` and `Coordinator`; they speak typed, signed,
-versioned messages (`messages`) about terms that everybody has agreed to beforehand (`agreement`). A transport only
+versioned messages (`messages`) about terms that everybody has agreed to beforehand (`terms`). A transport only
 carries the messages. See `docs/federation.md` and `docs/threat-model.md`.
 
 Nothing heavy is imported here: a client app must start quickly.

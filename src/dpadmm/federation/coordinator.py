@@ -16,7 +16,6 @@ import numpy as np
 
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
-from dpadmm.federation.agreement import Agreement, Missing
 from dpadmm.federation.coordinator_store import (
     DONE,
     ENDED,
@@ -28,12 +27,12 @@ from dpadmm.federation.coordinator_store import (
     StoredRun,
 )
 from dpadmm.federation.errors import FederationStopped, Refusal, printable, refusing_unexpected
-from dpadmm.federation.inbox import pooled_counts, read_step
+from dpadmm.federation.inbox import pooled_counts, read_answer
 from dpadmm.federation.keys import SigningKey, body_of, open_envelope
-from dpadmm.federation.masked_sums import TakenSum, read_summand, total_of
+from dpadmm.federation.masked_sums import TakenSum, total_of
 from dpadmm.federation.messages import Confirmations, Join, Joined, Message, Refused, Step, Vector
 from dpadmm.federation.rollback_detection import RollbackQuestions
-from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
+from dpadmm.federation.terms import PROFILE_ROUND, Missing, Terms
 from dpadmm.methods.base import Agents
 from dpadmm.noise.masks import Uint64s
 from dpadmm.noise.mechanisms import COORDINATOR
@@ -73,9 +72,8 @@ class Coordinator:
     def __init__(self, store: CoordinatorStore, digest: str, key: SigningKey | None) -> None:
         """Open the run of the terms with this digest; without a key to look at it alone."""
         self.store, self.stored, self._key = store, StoredRun(store, digest), key
-        self.terms: AgreedRun = agreed_run(self.stored.terms())
-        self.agreement: Agreement = self.terms.agreement
-        self._agents = {person.key: agent for agent, person in enumerate(self.agreement.participants)}
+        self.terms: Terms = self.stored.terms()
+        self._agents = {person.key: agent for agent, person in enumerate(self.terms.participants)}
         self._joined: set[int] = set()
         self._not_approved: set[int] = set()
         self._questions = RollbackQuestions(self.terms, time.time)
@@ -83,14 +81,14 @@ class Coordinator:
         self._made: dict[tuple[int, int], Request] = {}
 
     @classmethod
-    def start(cls, store: CoordinatorStore, agreement: Agreement, key: SigningKey) -> "Coordinator":
+    def start(cls, store: CoordinatorStore, terms: Terms, key: SigningKey) -> "Coordinator":
         """Open the run of these terms, or start it: check the terms and write them down."""
-        if agreement.digest not in store.runs():
-            agreed_run(agreement)
-            if agreement.coordinator != key.public:
+        if terms.digest not in store.runs():
+            terms.check()
+            if terms.coordinator != key.public:
                 raise InputError(_OTHER_KEY)
-            StoredRun.start(store, agreement)
-        return cls(store, agreement.digest, key)
+            StoredRun.start(store, terms)
+        return cls(store, terms.digest, key)
 
     def close(self) -> None:
         """Close the file."""
@@ -109,33 +107,33 @@ class Coordinator:
     @property
     def is_done(self) -> bool:
         """Whether all rounds are complete."""
-        return self.round >= self.agreement.rounds
+        return self.round >= self.terms.rounds
 
     def name(self, agent: int) -> str:
         """Return a silo's name."""
-        return self.agreement.participants[agent].name
+        return self.terms.participants[agent].name
 
     @cached_property
     def invitation(self) -> bytes:
         """The signed invitation; the same for every silo, and harmless to send twice."""
-        return self._seal(Join(self.agreement))
+        return self._seal(Join(self.terms))
 
     def _seal(self, message: Message) -> bytes:
         if self._key is None:
             raise InputError("This run was opened without a key: it can be read, but not driven.")
-        if self._key.public != self.agreement.coordinator:  # restored from before the key was changed
+        if self._key.public != self.terms.coordinator:  # restored from before the key was changed
             raise InputError(_OTHER_KEY)
         return self._key.seal(message.encode())
 
     def _to(self, agent: int, envelope: bytes) -> Request:
-        return Request(self.agreement.participants[agent].key, messages.mark(body_of(envelope)), envelope)
+        return Request(self.terms.participants[agent].key, messages.mark(body_of(envelope)), envelope)
 
     # --- what is due -------------------------------------------------------------------------------------------------
 
     @property
     def absent(self) -> list[int]:
         """Silos that have not joined since this object was opened."""
-        return [agent for agent in range(len(self.agreement.participants)) if agent not in self._joined]
+        return [agent for agent in range(len(self.terms.participants)) if agent not in self._joined]
 
     def joined(self) -> tuple[str, ...]:
         """Return who has joined since this object was opened; any thread may ask."""
@@ -177,20 +175,20 @@ class Coordinator:
 
     def _step(self, agent: int, k: int) -> Step:
         relay: tuple[bytes, ...] = ()
-        inbox = np.zeros((0, self.agreement.dimension))
+        inbox = np.zeros((0, self.terms.dimension))
         if k > 1 and self.terms.is_graph and self.terms.network is not None:
             before = self.stored.answers(k - 1)
             relay = tuple(before[int(neighbour)] for neighbour in self.terms.network.neighbours(agent))
         elif k > 1:
             inbox = self._inbox(k - 1)[:, :, 0]
-        if self.terms.has_profile and k == self.terms.first_training(agent):
+        if self.terms.profile is not None and k == self.terms.first_training(agent):
             if self.terms.spec.facts.is_pooled:
                 inbox = self.stored.inbox(PROFILE_ROUND)[None, :]
             else:
                 relay = tuple(self.stored.answers(PROFILE_ROUND)[who] for who in self.terms.asked(PROFILE_ROUND))
         if self.terms.is_masked and k == self.terms.first_round:
             relay = tuple(self.stored.answers(JOINING).values())
-        return Step(self.agreement.digest, agent, k, Vector.of(inbox), relay)
+        return Step(self.terms.digest, agent, k, Vector.of(inbox), relay)
 
     # --- what comes --------------------------------------------------------------------------------------------------
 
@@ -210,10 +208,7 @@ class Coordinator:
                 message = messages.read(open_envelope(envelope, key))
                 if self._questions.take(agent, envelope, message) or self._is_late(agent, message, k):
                     return False
-                if self.terms.is_masked:
-                    read_summand(envelope, self.terms, agent, k)
-                else:
-                    read_step(envelope, self.agreement, agent, k)
+                read_answer(envelope, self.terms, agent, k)
         except Refusal as problem:
             if self.stored.has_answer(agent, envelope):
                 return False  # a repeat
@@ -246,16 +241,16 @@ class Coordinator:
             if agent not in self._not_approved:
                 _log.info("waiting for a silo's owner: %s", reason)
             self._not_approved.add(agent)
-        if not isinstance(answer, Joined) or (answer.digest, answer.agent) != (self.agreement.digest, agent):
+        if not isinstance(answer, Joined) or (answer.digest, answer.agent) != (self.terms.digest, agent):
             return False
-        if answer.plan != self.terms.mark:
+        if answer.plan != self.terms.plan_mark:
             raise FederationStopped(
                 f"{name} computes different noise from the same terms. Does it run a different version of dpadmm?"
             )
         if self.terms.is_masked:
             self._keep_mask_key(agent, envelope, answer)
         self._joined.add(agent)
-        _log.info("run %r: %s has joined", self.agreement.run, name)
+        _log.info("run %r: %s has joined", self.terms.run, name)
         return True
 
     def _keep_mask_key(self, agent: int, envelope: bytes, answer: Joined) -> None:
@@ -278,7 +273,7 @@ class Coordinator:
             if answer.request in self._handed or (is_asked and answer.request == self._request(agent).mark):
                 raise Refusal(printable(answer.reason))
             return True
-        return not is_asked or (isinstance(answer, Joined) and answer.digest == self.agreement.digest)
+        return not is_asked or (isinstance(answer, Joined) and answer.digest == self.terms.digest)
 
     def apply_missing_rule(self) -> None:
         """Wait on for silos that do not answer in time, or stop the run, as the terms say."""
@@ -288,7 +283,7 @@ class Coordinator:
         if not silent:  # another process has just completed the last round
             return
         names = ", ".join(map(self.name, silent))
-        if self.agreement.missing is Missing.WAIT:
+        if self.terms.missing is Missing.WAIT:
             _log.warning("still waiting for %s", names)
             return
         reason = f"No usable answer from {names} in round {self.round + 1}."
@@ -319,15 +314,15 @@ class Coordinator:
 
     def progress(self) -> Progress:
         """Return where the federation stands."""
-        k = min(self.round + 1, self.agreement.rounds)
+        k = min(self.round + 1, self.terms.rounds)
         done, asked = self.stored.answers(k), self.terms.asked(k)
         spent = [
-            (person.name, self.terms.epsilon(agent, self.round + (agent in done and not self.is_done)))
-            for agent, person in enumerate(self.agreement.participants)
+            (person.name, self.terms.spent_epsilon(agent, self.round + (agent in done and not self.is_done)))
+            for agent, person in enumerate(self.terms.participants)
         ]
         return Progress(
             round=self.round,
-            rounds=self.agreement.rounds,
+            rounds=self.terms.rounds,
             answered=tuple(self.name(agent) for agent in asked if agent in done),
             waiting_for=tuple(self.name(agent) for agent in asked if agent not in done and not self.is_done),
             epsilon=tuple(spent),
@@ -335,7 +330,7 @@ class Coordinator:
 
     def estimates(self) -> Floats:
         """Return the public estimate after each complete round of training, (rounds, d)."""
-        return np.array([made for made, _ in self.stored.estimates()]).reshape(-1, self.agreement.dimension)
+        return np.array([made for made, _ in self.stored.estimates()]).reshape(-1, self.terms.dimension)
 
     def seconds_per_round(self) -> tuple[float, ...]:
         """Return how long each round of training but the first took."""
@@ -343,7 +338,7 @@ class Coordinator:
 
     def counts(self) -> Floats | None:
         """Return the pooled noisy counts of round 0; None where there is none, or not yet."""
-        if not self.terms.has_profile or self.round < PROFILE_ROUND:
+        if self.terms.profile is None or self.round < PROFILE_ROUND:
             return None
         return self.stored.inbox(PROFILE_ROUND)
 
@@ -366,15 +361,13 @@ class Coordinator:
         What came under masks is added up first, and all noise is in that sum.
         """
         terms, answers, asked = self.terms, self.stored.answers(k), self.terms.asked(k)
-        if terms.is_masked:
-            vectors = self._sum(k, [read_summand(answers[agent], terms, agent, k) for agent in asked])[None, :]
-        else:
-            vectors = np.stack([read_step(answers[agent], self.agreement, agent, k) for agent in asked])
+        sent = [read_answer(answers[agent], terms, agent, k) for agent in asked]
+        vectors = self._sum(k, sent)[None, :] if terms.is_masked else np.stack(sent)
         if k == PROFILE_ROUND:
             self._store_round(k, vectors[0] if terms.is_masked else pooled_counts(terms, vectors), np.zeros(0))
             return
         reported = vectors[:, :, None]
-        noise = TakenSum(terms.summed(k)[0], k, reported) if terms.is_masked else terms.noise()
+        noise = TakenSum(terms.summed(k)[0], k, reported) if terms.is_masked else terms.planned_noise()
         inbox = terms.algorithm.exchange(k, terms.problem, terms.network, self._inbox(k - 1), reported, noise)
         noise.check_drawn(k, COORDINATOR)
         # On a graph every broadcast is public and their mean stands for the run; otherwise the coordinator's own.
@@ -391,19 +384,19 @@ class Coordinator:
             raise FederationStopped(f"{reason} The run ends here; start a new one, under new terms.") from refusal
 
     def _store_round(self, k: int, inbox: Floats, estimate: Floats) -> None:
-        self.stored.add_round(k, inbox, estimate, is_last=k == self.agreement.rounds)
-        _log.info("run %r: round %d of %d is complete", self.agreement.run, k, self.agreement.rounds)
+        self.stored.add_round(k, inbox, estimate, is_last=k == self.terms.rounds)
+        _log.info("run %r: round %d of %d is complete", self.terms.run, k, self.terms.rounds)
 
     def _log(self, event: str, detail: str) -> None:
         _log.warning("%s: %s", event, detail)
         self.stored.log(event, detail)
 
 
-def open_run(files: CoordinatorFiles, agreement: Agreement) -> Coordinator:
+def open_run(files: CoordinatorFiles, terms: Terms) -> Coordinator:
     """Open the run of these terms in a coordinator's directory, or start it; whoever calls closes it."""
     key, store = files.key(), files.open_store()
     try:
-        return Coordinator.start(store, agreement, key)
+        return Coordinator.start(store, terms, key)
     except BaseException:
         store.close()
         raise

@@ -58,7 +58,7 @@ def drive(
         for key, envelope in transport.receive():
             if coordinator.accept(key, envelope):  # a silo has joined, or the round is complete
                 waiting_since = clock()
-        if clock() - waiting_since > coordinator.agreement.wait_seconds:
+        if clock() - waiting_since > coordinator.terms.wait_seconds:
             coordinator.apply_missing_rule()
             waiting_since = clock()
 
@@ -68,6 +68,6 @@ def drive_for_others(coordinator: Coordinator, transport: Transport, clock: Call
     try:
         drive(coordinator, transport, clock)
     except Interrupted as problem:
-        _log.info("run %r is left as it is: %s", coordinator.agreement.run, problem)
+        _log.info("run %r is left as it is: %s", coordinator.terms.run, problem)
     except DpadmmError as problem:
         coordinator.stop(str(problem))

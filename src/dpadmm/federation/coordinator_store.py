@@ -8,11 +8,10 @@ from typing import Any
 
 from dpadmm.errors import InputError
 from dpadmm.federation import sqlite_file
-from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.keys import SigningKey, need_extra
 from dpadmm.federation.party_directory import PartyDirectory, finish_creation, new_directory
-from dpadmm.federation.terms import PROFILE_ROUND
+from dpadmm.federation.terms import PROFILE_ROUND, Terms, stored_terms
 from dpadmm.privacy.ledger.store import identity
 from dpadmm.problems.arrays import Floats
 
@@ -99,14 +98,14 @@ class StoredRun:
         self.store, self.digest = store, digest
 
     @classmethod
-    def start(cls, store: CoordinatorStore, terms: Agreement) -> "StoredRun":
+    def start(cls, store: CoordinatorStore, terms: Terms) -> "StoredRun":
         """Write down a run that nobody has asked for yet; one that is there stays as it is."""
         store.write(("INSERT OR IGNORE INTO run VALUES (?, ?, ?, NULL)", terms.digest, terms.as_json(), NEW))
         return cls(store, terms.digest)
 
-    def terms(self) -> Agreement:
+    def terms(self) -> Terms:
         """Return its terms."""
-        return Agreement.from_json(self.store.rows("SELECT terms FROM run WHERE digest = ?", self.digest)[0][0])
+        return stored_terms(self.store.rows("SELECT terms FROM run WHERE digest = ?", self.digest)[0][0])
 
     def state(self) -> tuple[str, str | None]:
         """Return its state, and why it has stopped or ended."""

@@ -12,12 +12,11 @@ import numpy as np
 
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
-from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.errors import MessageError, Refusal
-from dpadmm.federation.inbox import checked_counts, checked_vector, read_signed
+from dpadmm.federation.inbox import checked
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import Answer, Joined, Vector
-from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
+from dpadmm.federation.terms import Terms
 from dpadmm.noise.masks import MOST_MULTIPLE, MaskKey, Masks, PairwiseMasks, Uint64s, add_masks, from_uint64, sum_uint64
 from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.problems.arrays import Floats, Ints
@@ -26,12 +25,12 @@ Roster = tuple[str, ...]
 """The public parts of all silos' mask keys, in the order of their numbers."""
 
 
-def read_roster(terms: AgreedRun, relay: Sequence[bytes], agent: int, own: str) -> Roster:
+def read_roster(terms: Terms, relay: Sequence[bytes], agent: int, own: str) -> Roster:
     """Return the mask keys of all silos, each signed by its silo for these terms; refuse anything else.
 
     own: the key that silo `agent` has made for itself.
     """
-    people = terms.agreement.participants
+    people = terms.participants
     if len(relay) != len(people):
         raise Refusal(f"There are {len(people)} silos; the mask keys of {len(relay)} were relayed.")
     found = tuple(_mask_key(terms, envelope, number) for number, envelope in enumerate(relay))
@@ -40,14 +39,14 @@ def read_roster(terms: AgreedRun, relay: Sequence[bytes], agent: int, own: str) 
     return found
 
 
-def _mask_key(terms: AgreedRun, envelope: bytes, number: int) -> str:
-    person = terms.agreement.participants[number]
+def _mask_key(terms: Terms, envelope: bytes, number: int) -> str:
+    person = terms.participants[number]
     reported = messages.read(open_envelope(envelope, person.key))
     if not isinstance(reported, Joined) or reported.mask_key is None:
         raise MessageError(f"{person.name} signed a {type(reported).__name__} message without a mask key.")
-    if (reported.digest, reported.agent) != (terms.agreement.digest, number):
+    if (reported.digest, reported.agent) != (terms.digest, number):
         raise Refusal(f"The mask key of {person.name} is for different terms or a different silo: it is replayed.")
-    if reported.plan != terms.mark:
+    if reported.plan != terms.plan_mark:
         raise Refusal(
             f"{person.name} computes different noise, or a different grid, from the same terms. Does it run a "
             "different version of dpadmm?"
@@ -55,49 +54,33 @@ def _mask_key(terms: AgreedRun, envelope: bytes, number: int) -> str:
     return reported.mask_key
 
 
-def masks_among(agreement: Agreement, agent: int, key: MaskKey, roster: Roster) -> PairwiseMasks:
+def masks_among(terms: Terms, agent: int, key: MaskKey, roster: Roster) -> PairwiseMasks:
     """Return a silo's masks with all others; refuse keys that make them predictable."""
     try:
-        return PairwiseMasks.of(agent, key, roster, agreement.digest.encode())
+        return PairwiseMasks.of(agent, key, roster, terms.digest.encode())
     except InputError as problem:
         raise Refusal(f"The relayed mask keys cannot be used: {problem}") from problem
 
 
-def answer_of(terms: AgreedRun, agent: int, k: int, vector: Floats, masks: Masks | None) -> Answer:
-    """Return what leaves a silo: the vector as it is, or under masks with this silo's share of the noise."""
-    digest = terms.agreement.digest
+def answer_of(terms: Terms, agent: int, k: int, vector: Floats, masks: Masks | None) -> Answer:
+    """Return what leaves a silo: the vector (d,) as it is, or under masks with this silo's share of the noise."""
     if not terms.is_masked:
-        return Answer(digest, agent, k, Vector.of(vector))
+        return Answer(terms.digest, agent, k, Vector.of(vector))
     if masks is None:
         raise InputError("There are no masks for this message, so it was not sent.")
-    return Answer(digest, agent, k, Vector.of(summand(terms, agent, k, vector, masks)))
-
-
-def summand(terms: AgreedRun, agent: int, k: int, values: Floats, masks: Masks) -> Uint64s:
-    """Return what leaves a silo in round k: its bare values (d,) with its share of the noise, under masks."""
-    (kind, _), noise = terms.summed(k), terms.noise()
-    (text,) = noise.shares(kind, k, np.array([agent]), values[None, :, None])
+    (kind, _), noise = terms.summed(k), terms.planned_noise()
+    (words,) = noise.shares(kind, k, np.array([agent]), vector[None, :, None])
     noise.check_drawn(k, agent)
-    return add_masks(text[:, 0], masks, kind.name, k)
+    return Answer(terms.digest, agent, k, Vector.of(add_masks(words[:, 0], masks, kind.name, k)))
 
 
-def read_summand(envelope: bytes, terms: AgreedRun, agent: int, k: int) -> Uint64s:
-    """Return a silo's part of the sum of round k, signed by that silo; refuse anything else in its place."""
-    agreement = terms.agreement
-    text: Uint64s = read_signed(envelope, agreement, agent, k)
-    length = agreement.n_counts if k == PROFILE_ROUND else agreement.dimension
-    if text.shape != (length,):
-        raise Refusal(f"{agreement.participants[agent].name} sent {text.size} words, not {length}.")
-    return text
-
-
-def total_of(terms: AgreedRun, k: int, parts: Sequence[Uint64s]) -> Floats:
+def total_of(terms: Terms, k: int, parts: Sequence[Uint64s]) -> Floats:
     """Return the noisy sum (d,) of all silos' values in round k; refuse one whose masks have not vanished.
 
     Each silo's part is at most 2^52 grids, so a sum beyond N times that is none, and neither is one beyond the agreed
     norm. The silo at fault cannot be identified.
     """
-    agreement, n = terms.agreement, len(terms.agreement.participants)
+    n = len(terms.participants)
     if len(parts) != n:
         raise Refusal(f"The masks of {n} silos cancel only in the sum of all of them; {len(parts)} have answered.")
     text, grid = sum_uint64(parts), terms.summed(k)[1].certificate.grid
@@ -107,9 +90,7 @@ def total_of(terms: AgreedRun, k: int, parts: Sequence[Uint64s]) -> Floats:
             "The words of all silos do not add up to a valid sum: the masks do not match, or the sum overflowed."
         )
     total = from_uint64(text, grid)
-    if k == PROFILE_ROUND:
-        return checked_counts(total, agreement, sum(each.records for each in agreement.participants), "all silos")
-    return checked_vector(total, agreement, "all silos")
+    return checked(total, terms, k, "all silos")
 
 
 class TakenSum:

@@ -18,10 +18,10 @@ import numpy as np
 from dpadmm.checks import safe_repr
 from dpadmm.codec import canonical, decode, encode, register_union
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.errors import MessageError
 from dpadmm.federation.keys import SIGNATURE_BYTES
 from dpadmm.federation.policy import SiloEntry
+from dpadmm.federation.terms import Terms
 from dpadmm.files import parse_json
 
 VERSION = 3
@@ -95,7 +95,7 @@ class Register(Message):
 class Join(Message):
     """The coordinator asks a silo to take part."""
 
-    terms: Agreement
+    terms: Terms
 
 
 @dataclass(frozen=True)
@@ -282,16 +282,16 @@ _TEXT_PER_BYTE = 1.4  # base64, with some room
 _MOST_ROWS = 4  # vectors of a broadcast
 
 
-def largest_answer(agreement: Agreement) -> int:
+def largest_answer(terms: Terms) -> int:
     """Return how many bytes an envelope of a silo can have: a vector, counts, or confirmations for all others."""
-    vector = 8 * _TEXT_PER_BYTE * max(agreement.dimension, agreement.n_counts)
-    confirmations = _CONFIRMATION * len(agreement.participants)
+    vector = 8 * _TEXT_PER_BYTE * max(terms.dimension, terms.n_counts)
+    confirmations = _CONFIRMATION * len(terms.participants)
     return SIGNATURE_BYTES + min(LARGEST_BODY, int(_TEXTS + max(vector, confirmations)))
 
 
-def largest_request(agreement: Agreement) -> int:
+def largest_request(terms: Terms) -> int:
     """Return how many bytes an envelope of the coordinator can have: terms, broadcasts, relayed envelopes of silos."""
-    relayed = len(agreement.participants) * largest_answer(agreement)
-    own = 8 * _MOST_ROWS * max(agreement.dimension, agreement.n_counts)
-    body = 2 * len(agreement.as_json().encode()) + _TEXT_PER_BYTE * (own + relayed)
+    relayed = len(terms.participants) * largest_answer(terms)
+    own = 8 * _MOST_ROWS * max(terms.dimension, terms.n_counts)
+    body = 2 * len(terms.as_json().encode()) + _TEXT_PER_BYTE * (own + relayed)
     return SIGNATURE_BYTES + min(LARGEST_BODY, int(_TEXTS + body))

@@ -3,96 +3,63 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from dpadmm.federation.agreement import Agreement, NoiseOrigin
-from dpadmm.federation.terms import PROFILE_ROUND
-from dpadmm.privacy.accounting import account_for
+from dpadmm.federation.terms import PROFILE_ROUND, Terms
+from dpadmm.privacy.accounting import SiloCost, account_for
 from dpadmm.problems.arrays import Floats
 
 if TYPE_CHECKING:
     from dpadmm.federation.coordinator import Coordinator
 
 
-@dataclass(frozen=True)
-class SiloOutcome:
-    """One silo's section of the report: public facts only.
-
-    epsilon: certified cost of this run to one of its records, at the agreed delta. least_noise: least ratio of noise to
-    sensitivity. noise_level: std (or rate) of its first release in training.
-    """
-
-    name: str
-    records: int
-    releases: int
-    epsilon: float
-    delta: float
-    least_noise: float
-    noise_level: float
-    sensitivity: float
-    certificate: str
-    strength: str
-    view: str
-
-
 @dataclass(frozen=True, eq=False)
 class FederationOutcome:
     """The end of a run: every figure is a function of messages and agreed terms.
 
-    counts: the pooled noisy counts of the columns by which rows were encoded, where there was a round 0; rounds are
-    those of the training.
+    estimates: the public estimate after each round of training, (rounds, d). costs: to the participants' records, in
+    their order. counts: the pooled noisy counts of the columns by which rows were encoded, where there was a round 0.
     """
 
-    agreement: Agreement
-    rounds: int
-    estimate: Floats = field(repr=False)
-    tail_average: Floats = field(repr=False)
+    terms: Terms
     estimates: Floats = field(repr=False)
-    silos: tuple[SiloOutcome, ...]
+    costs: tuple[SiloCost, ...]
     seconds_per_round: tuple[float, ...]
-    assumptions: tuple[str, ...]
-    is_graph: bool
     counts: Floats | None = field(default=None, repr=False)
 
     @property
-    def is_private_release(self) -> bool:
-        """Whether the noise was secure; a rehearsal protects nobody."""
-        return self.agreement.noise is NoiseOrigin.SECURE
+    def rounds(self) -> int:
+        """How many rounds of training are complete."""
+        return len(self.estimates)
+
+    @property
+    def estimate(self) -> Floats:
+        """The last estimate, (d,)."""
+        last: Floats = self.estimates[-1]
+        return last
+
+    @property
+    def tail_average(self) -> Floats:
+        """The mean of the estimates of the last rounds, as in one process, (d,)."""
+        first = self.terms.algorithm.first_averaged_round(self.terms.rounds) - 1
+        mean: Floats = (self.estimates[first:] if self.rounds > first else self.estimates[-1:]).mean(axis=0)
+        return mean
 
 
 def outcome_of(coordinator: "Coordinator") -> FederationOutcome:
-    """Read the outcome off a coordinator's file."""
-    agreement, estimates = coordinator.agreement, coordinator.estimates()
-    rounds = len(estimates)
-    first = coordinator.terms.algorithm.first_averaged_round(agreement.rounds) - 1  # as in one process
-    tail = estimates[first:] if rounds > first else estimates[-1:]
-    nothing = np.zeros(agreement.dimension)
-    return FederationOutcome(
-        agreement=agreement,
-        rounds=rounds,
-        estimate=estimates[-1] if rounds else nothing,
-        tail_average=tail.mean(axis=0) if rounds else nothing,
-        estimates=estimates,
-        silos=tuple(_silo(coordinator, agent, rounds) for agent in range(len(agreement.participants))),
-        seconds_per_round=coordinator.seconds_per_round(),
-        assumptions=tuple(account_for(coordinator.terms.plan).assumptions),
-        is_graph=coordinator.terms.is_graph,
-        counts=coordinator.counts(),
-    )
+    """Read the outcome of a run, of which at least one round is complete, off a coordinator's file."""
+    terms, estimates = coordinator.terms, coordinator.estimates()
+    costs = tuple(_cost(terms, agent, len(estimates)) for agent in range(len(terms.participants)))
+    return FederationOutcome(terms, estimates, costs, coordinator.seconds_per_round(), coordinator.counts())
 
 
-def _silo(coordinator: "Coordinator", agent: int, rounds: int) -> SiloOutcome:
-    terms, me = coordinator.terms, coordinator.agreement.participants[agent]
+def _cost(terms: Terms, agent: int, rounds: int) -> SiloCost:
     spent = terms.releases_through(agent, rounds)
     listed = spent or terms.all_releases(agent) or list(terms.plan)  # a walk may never visit a silo
     account = account_for(listed)
     first = next((release for release in listed if release.round != PROFILE_ROUND), listed[0])
-    return SiloOutcome(
-        name=me.name,
-        records=me.records,
+    return SiloCost(
         releases=len(spent),
-        epsilon=terms.epsilon(agent, rounds),
-        delta=coordinator.agreement.delta,
+        epsilon=terms.spent_epsilon(agent, rounds),
+        delta=terms.delta,
         least_noise=min(release.noise_ratio for release in listed),
         noise_level=first.noise,
         sensitivity=first.bound,

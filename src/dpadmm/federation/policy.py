@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpadmm import checks
-from dpadmm.codec import decode, encode
 from dpadmm.errors import InputError
 from dpadmm.federation import sqlite_file
-from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, check_text, is_digest
-from dpadmm.federation.errors import Refusal, printable
-from dpadmm.files import parse_toml, read_text
+from dpadmm.federation.errors import Refusal
+from dpadmm.federation.terms import NoiseOrigin, Participant, Terms, check_hex, check_text
 from dpadmm.methods.registry import METHODS
 from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.protection import Protection, View
@@ -23,7 +21,7 @@ from dpadmm.privacy.releases import Release
 from dpadmm.settings import CellRules, TableFormat
 
 if TYPE_CHECKING:
-    from dpadmm.federation.terms import AgreedRun
+    from dpadmm.federation.terms import Terms
 
 FULLY_CERTIFIED = tuple(
     method.about.name
@@ -51,7 +49,7 @@ class Policy:
 
     Parameters
     ----------
-    name: the silo's name in every agreement. data, schema: its files.
+    name: the silo's name in every terms. data, schema: its files.
     screening: what is done with awkward cells. written: how the table is written.
     methods: what may run. least_noise: least ratio of noise to sensitivity of any single release, >= 0.
     coordinators: public keys that may ask; empty: whoever the approved terms name.
@@ -92,17 +90,14 @@ class Policy:
 
     def save(self, path: Path) -> None:
         """Write the policy as TOML, for people to read and edit."""
-        sqlite_file.save_toml(path, encode(self))
+        sqlite_file.save_toml(path, self)
 
     @classmethod
     def load(cls, path: Path) -> "Policy":
         """Read a policy; anything odd is refused by name."""
-        try:
-            return decode(cls, parse_toml(read_text(path)), "it")
-        except InputError as problem:
-            raise InputError(f"The policy {path} cannot be used: {str(problem).rstrip('.')}.") from problem
+        return sqlite_file.load_toml(path, cls, "a usable policy")
 
-    def check_terms(self, terms: Agreement) -> None:
+    def check_terms(self, terms: Terms) -> None:
         """Refuse terms that the rules do not allow, before anything is computed from them."""
         asked, own = terms.protection, self.protection
         if terms.method not in self.methods:
@@ -131,27 +126,16 @@ class Policy:
             if getattr(asked, name) < number:
                 raise Refusal(f"{self.name} requires {name} to be at least {number}, got {getattr(asked, name)}.")
 
-    def check_observers(self, terms: "AgreedRun", budget: Protection) -> None:
-        """Refuse sums under masks for which the ledger's budget, against others than who sees sums, could never pay."""
-        asked = terms.run.setting.protection
-        if terms.is_masked and not budget.is_covered_by(asked):
-            raise Refusal(
-                f"{self.name} has a budget {budget.describe()}; these terms are {asked.describe()}, which does "
-                "not cover "
-                "that. For sums under masks create the silo with --view aggregate."
-            )
-
-    def check_noise(self, terms: "AgreedRun", agent: int) -> None:
-        """Refuse terms under which a bare message would leave to someone untrusted, or any noise is too small."""
-        self.check_trust(terms)
-        self.check_releases(terms.all_releases(agent))
-
-    def check_trust(self, terms: "AgreedRun") -> None:
-        """Refuse terms under which bare messages would go to a coordinator that is not trusted (any more)."""
+    def check_observers(self, terms: Terms, budget: Protection) -> None:
+        """Refuse terms under which others see this silo's messages than its owner trusts and its budget counts."""
         if not self.trusts_coordinator and terms.sends_bare:
             raise Refusal(
-                f"{terms.agreement.method} sends messages without noise to the coordinator, which {self.name} does "
-                "not trust."
+                f"{terms.method} sends messages without noise to the coordinator, which {self.name} does not trust."
+            )
+        if terms.is_masked and not budget.is_covered_by(terms.protection):
+            raise Refusal(
+                f"{self.name} has a budget {budget.describe()}; these terms are {terms.protection.describe()}, which "
+                "does not cover that. For sums under masks create the silo with --view aggregate."
             )
 
     def check_releases(self, releases: Sequence[Release]) -> None:
@@ -185,23 +169,16 @@ class SiloEntry:
         for method in self.methods:
             check_text("a method", method)
         self.participant(1 if self.records is None else self.records)
-        if not is_digest(self.schema):
-            raise InputError(
-                f"schema must be the SHA-256 of the schema file in hex, got {checks.safe_repr(self.schema)}."
-            )
+        check_hex("schema", self.schema)
 
     def save(self, path: Path) -> None:
         """Write the entry."""
-        sqlite_file.save_toml(path, encode(self))
+        sqlite_file.save_toml(path, self)
 
     @classmethod
     def load(cls, path: Path) -> "SiloEntry":
         """Read an entry; anything odd is refused by the file's name."""
-        try:
-            return decode(cls, parse_toml(read_text(path)), "it")
-        except InputError as problem:
-            reason = printable(f"{path} is not a silo's entry: {str(problem).rstrip('.')}")
-            raise InputError(f"{reason}. `dpadmm silo init` writes one.") from problem
+        return sqlite_file.load_toml(path, cls, "a silo's entry, as `dpadmm silo init` writes one")
 
     def participant(self, records: int) -> Participant:
         """Return the silo as terms name it, with so many records."""

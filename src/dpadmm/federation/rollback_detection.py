@@ -16,7 +16,6 @@ from typing import TypeVar
 
 from dpadmm.errors import ResumeError
 from dpadmm.federation import messages
-from dpadmm.federation.agreement import stored_terms
 from dpadmm.federation.errors import MessageError
 from dpadmm.federation.keys import body_of, open_envelope
 from dpadmm.federation.messages import (
@@ -27,7 +26,7 @@ from dpadmm.federation.messages import (
     Message,
     PeersConfirmed,
 )
-from dpadmm.federation.terms import AgreedRun, agreed_run
+from dpadmm.federation.terms import Terms, stored_terms
 
 Reported = TypeVar("Reported", ConfirmationRequest, Confirmation)
 
@@ -51,41 +50,41 @@ class Session:
     head: str | None = None
 
 
-def least_confirmations(terms: AgreedRun) -> int:
+def least_confirmations(terms: Terms) -> int:
     """Return how many others must confirm: more than may collude."""
-    return terms.agreement.protection.n_colluders + 1
+    return terms.protection.n_colluders + 1
 
 
-def seen_of(terms: AgreedRun, about: int, last: int | None) -> int:
+def seen_of(terms: Terms, about: int, last: int | None) -> int:
     """Return what a silo that has answered round `last` has seen of another: one more than its last answered round."""
     before = range(terms.first_round, terms.first_round if last is None else last)
     return max((k + 1 for k in before if about in terms.asked(k)), default=0)
 
 
-def make_confirmation(terms: AgreedRun, agent: int, answered: Mapping[str, int], envelope: bytes) -> Confirmation:
+def make_confirmation(terms: Terms, agent: int, answered: Mapping[str, int], envelope: bytes) -> Confirmation:
     """Return what silo `agent` has to say to another's question: about this run, and the latest others of both.
 
     answered: by their terms, as JSON, the last answered rounds of all its runs, the latest first.
     """
     asked = _signed(terms, envelope, ConfirmationRequest)
-    key, this = terms.agreement.participants[asked.agent].key, terms.agreement.as_json()
+    key, this = terms.participants[asked.agent].key, terms.as_json()
     seen: dict[str, int] = {}
     for text, last in sorted(answered.items(), key=lambda each: each[0] != this):
         number = _seen_in(text, key, last) if len(seen) < MOST_RUNS else 0
         if number:
             seen[hashlib.sha256(text.encode()).hexdigest()] = number
-    return Confirmation(terms.agreement.digest, agent, asked.agent, asked.nonce, seen)
+    return Confirmation(terms.digest, agent, asked.agent, asked.nonce, seen)
 
 
 def _seen_in(text: str, key: str, last: int) -> int:
     """Return what was seen of the silo with this key in a run with these terms; nothing if it took no part."""
-    agreement = stored_terms(text)
-    them = [number for number, person in enumerate(agreement.participants) if person.key == key]
-    return seen_of(agreed_run(agreement), them[0], last) if them else 0
+    terms = stored_terms(text)
+    them = [number for number, person in enumerate(terms.participants) if person.key == key]
+    return seen_of(terms, them[0], last) if them else 0
 
 
 def is_confirmed(
-    terms: AgreedRun, agent: int, nonce: str, last: Callable[[str], int | None], relay: Iterable[bytes]
+    terms: Terms, agent: int, nonce: str, last: Callable[[str], int | None], relay: Iterable[bytes]
 ) -> bool:
     """Return whether enough others have confirmed silo `agent`, over this nonce; not those over an earlier one.
 
@@ -100,9 +99,7 @@ def is_confirmed(
     for digest, seen in {pair for reported in found.values() for pair in reported}:
         known = last(digest)
         if seen > (0 if known is None else known + 1):
-            names = [
-                terms.agreement.participants[who].name for who, reported in found.items() if (digest, seen) in reported
-            ]
+            names = [terms.participants[who].name for who, reported in found.items() if (digest, seen) in reported]
             raise ResumeError(
                 f"Other silos have seen this one answer round {seen - 1} of the run {digest[:16]}..., as "
                 f"{', '.join(sorted(names))} say; its own files know of "
@@ -113,12 +110,12 @@ def is_confirmed(
     return len(found) >= least_confirmations(terms)
 
 
-def _signed(terms: AgreedRun, envelope: bytes, kind: type[Reported]) -> Reported:
+def _signed(terms: Terms, envelope: bytes, kind: type[Reported]) -> Reported:
     """Return a message about these terms, signed by the silo that it says it is from, without anything around it."""
     body = body_of(envelope)
     reported = messages.read(body)
-    people = terms.agreement.participants
-    if not isinstance(reported, kind) or reported.digest != terms.agreement.digest or reported.agent >= len(people):
+    people = terms.participants
+    if not isinstance(reported, kind) or reported.digest != terms.digest or reported.agent >= len(people):
         raise MessageError(f"A relayed message is not of the kind {kind.__name__} about these terms.")
     if reported.encode() != body:
         raise MessageError(f"A relayed {kind.__name__} message is not in its canonical form.")
@@ -139,16 +136,13 @@ class RollbackQuestion:
 class RollbackQuestions:
     """The coordinator's part: who asks, and who has confirmed. Nothing of it is kept: a silo asks again."""
 
-    terms: AgreedRun
+    terms: Terms
     clock: Callable[[], float]
     _open: dict[int, RollbackQuestion] = field(default_factory=dict)
 
     def take(self, agent: int, envelope: bytes, reported: Message) -> bool:
         """Take a message of silo `agent`, whose signature is checked; say whether it is about confirmations."""
-        if (
-            getattr(reported, "digest", None) != self.terms.agreement.digest
-            or getattr(reported, "agent", None) != agent
-        ):
+        if getattr(reported, "digest", None) != self.terms.digest or getattr(reported, "agent", None) != agent:
             return False
         match reported:
             case ConfirmationRequest():
@@ -178,7 +172,7 @@ class RollbackQuestions:
         """
         if not waiting or any(agent not in self._open for agent in waiting):
             return []
-        digest, n = self.terms.agreement.digest, len(self.terms.agreement.participants)
+        digest, n = self.terms.digest, len(self.terms.participants)
         sent: list[tuple[int, Message]] = []
         for peer in range(n):
             asks = [
@@ -188,9 +182,7 @@ class RollbackQuestions:
                 sent.append((peer, ConfirmPeers(digest, peer, tuple(asks))))
         for who in waiting:
             question = self._open[who]
-            is_patient = (
-                0 <= self.clock() - question.since < min(PATIENCE_SECONDS, self.terms.agreement.wait_seconds / 2)
-            )
+            is_patient = 0 <= self.clock() - question.since < min(PATIENCE_SECONDS, self.terms.wait_seconds / 2)
             if len(question.confirmations) >= (n - 1 if is_patient else least_confirmations(self.terms)):
                 sent.append((who, Confirmations(digest, who, tuple(question.confirmations.values()))))
         return sent

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import Agreement, CountedColumns, NoiseOrigin
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.keys import SigningKey, need_extra
 from dpadmm.federation.names import check_name
 from dpadmm.federation.party_directory import PartyDirectory, finish_creation, new_directory
 from dpadmm.federation.policy import Policy, SiloEntry
+from dpadmm.federation.terms import CountedColumns, NoiseOrigin, Terms
 from dpadmm.problems.arrays import Floats
 from dpadmm.settings import TableFormat
 
@@ -136,27 +136,27 @@ class Records:
         """How many records there are."""
         return self.cells.number
 
-    def check_number(self, agreement: Agreement, agent: int) -> None:
+    def check_number(self, terms: Terms, agent: int) -> None:
         """Refuse terms about another number of records: noise is computed from it.
 
         Where sizes are secret the terms' number is nominal: comparing it would reveal the true one.
         """
-        me = agreement.participants[agent]
-        if agreement.has_public_sizes and me.records != self.number:
+        me = terms.participants[agent]
+        if terms.has_public_sizes and me.records != self.number:
             raise Refusal(f"The terms say {me.records} records for {me.name}, which is not the number it holds.")
 
-    def check_facts(self, agreement: Agreement, agent: int) -> None:
+    def check_facts(self, terms: Terms, agent: int) -> None:
         """Refuse terms that are not about this table: its number of records, its schema, its columns."""
-        self.check_number(agreement, agent)
-        name, schema = agreement.participants[agent].name, self.schema
+        self.check_number(terms, agent)
+        name, schema = terms.participants[agent].name, self.schema
         classes = len(schema.label.classes)
         vectors = classes if classes > 2 else 1
-        facts = (agreement.schema, agreement.dimension, agreement.row_norm, agreement.n_classes)
+        facts = (terms.schema, terms.dimension, terms.row_norm, terms.n_classes)
         if facts != (schema.digest, vectors * schema.dimension, schema.row_norm, vectors):
             raise Refusal(f"The terms are for a different schema than {name}'s.")
-        if agreement.class_weights and len(agreement.class_weights) != classes:
+        if terms.class_weights and len(terms.class_weights) != classes:
             raise Refusal(f"The terms weigh other classes than the {classes} of {name}'s schema.")
-        counted = agreement.profile
+        counted = terms.profile
         if counted is not None and counted != counted_columns(schema, counted.share):
             raise Refusal(f"The terms count different columns than {name}'s schema has.")
 
@@ -176,7 +176,7 @@ def counted_columns(schema: "Schema", share: float) -> CountedColumns:
 
 
 def schema_digest(path: Path) -> str:
-    """Return the SHA-256 of a schema's canonical text, by which agreements name it."""
+    """Return the SHA-256 of a schema's canonical text, by which all_terms name it."""
     from dpadmm.data.schema import Schema
 
     return Schema.load(path).digest

@@ -1,15 +1,18 @@
-"""The private part of a round: one silo, alone with its records, makes the same step as in-process."""
+"""The private part of a round: one silo, alone with its records, counts or makes the same step as in-process."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from dpadmm.data.columns import weights_by_class
 from dpadmm.data.encoding import RowEncoding
-from dpadmm.federation.inbox import checked_vector
+from dpadmm.federation.errors import MessageError
+from dpadmm.federation.inbox import checked, counts_to_send, encoding_of, take_counts, taken_inbox
+from dpadmm.federation.messages import Step
 from dpadmm.federation.silo_directory import Records
-from dpadmm.federation.terms import AgreedRun
+from dpadmm.federation.terms import PROFILE_ROUND, Terms
 from dpadmm.methods.base import Agents
+from dpadmm.noise.masks import Masks
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import risk_of
 from dpadmm.problems.silos import Silos
@@ -19,53 +22,98 @@ from dpadmm.solvers.solver import available_threads, one_blas_thread, prepare_re
 State = tuple[Floats, ...]
 
 
-def agents_of_silo(terms: AgreedRun, agent: int, records: Records, encoding: RowEncoding) -> Agents:
+@dataclass(frozen=True, eq=False)
+class RoundStart:
+    """What a round starts from: the last answered round of training, the state after it, and the checked inbox.
+
+    counts: what all silos' columns amount to, after round 0. masks: under which the answer leaves; None for plain ones.
+    """
+
+    last: int | None = None
+    state: State | None = field(default=None, repr=False)
+    inbox: Floats | None = field(default=None, repr=False)
+    counts: Floats | None = field(default=None, repr=False)
+    masks: Masks | None = field(default=None, repr=False)
+
+
+def read_start(terms: Terms, request: Step, last: int | None, state: State | None, masks: Masks | None) -> RoundStart:
+    """Return what the round starts from; refuse what is not as agreed. last, state: of this silo's last answer."""
+    if terms.profile is None:
+        return RoundStart(last, state, taken_inbox(terms, request), masks=masks)
+    if request.round == PROFILE_ROUND:
+        if request.inbox.data or request.relay:
+            raise MessageError("Round 0 counts columns, so its request must be empty.")
+        return RoundStart(masks=masks)
+    if state:  # the counts were taken with the first round of training, and stay
+        return RoundStart(last, state[1:], taken_inbox(terms, request), state[0], masks)
+    counts, rest = take_counts(terms, request)
+    return RoundStart(inbox=taken_inbox(terms, rest), counts=counts, masks=masks)
+
+
+@dataclass
+class SiloRounds:
+    """Computes a silo's rounds on one table; rows are encoded once for each run and its counts."""
+
+    _agents: dict[tuple[str, bytes], Agents] = field(default_factory=dict)
+
+    def compute(
+        self, terms: Terms, agent: int, records: Records, secret: int, k: int, start: RoundStart
+    ) -> tuple[State, Floats]:
+        """Count or make the step, from the very records that the ledger has confirmed; return the state, what leaves.
+
+        Where messages leave under masks it is still bare: `masked_sums.answer_of` adds this silo's share of the noise.
+        secret: seed of the silo's batches in a release.
+        """
+        if terms.profile is not None and k == PROFILE_ROUND:
+            return (), counts_to_send(terms, agent, records.counts())
+        taken = () if start.counts is None else (start.counts,)
+        key = terms.digest, b"".join(counts.tobytes() for counts in taken)
+        if key not in self._agents:
+            encoding = encoding_of(terms, records.schema, start.counts)
+            self._agents[key] = agents_of_silo(terms, agent, records, encoding)
+        state, vector = make_step(terms, self._agents[key], secret, k, start)
+        if not terms.is_masked:  # else how long it is shows in the sum alone
+            vector = checked(vector, terms, k, "this silo's own step")
+        return (*taken, *state), vector
+
+
+def agents_of_silo(terms: Terms, agent: int, records: Records, encoding: RowEncoding) -> Agents:
     """Return one silo alone: its own functions and solver, and public facts about the rest."""
-    agreement = terms.agreement
-    name = agreement.participants[agent].name
-    features = records.cells.rows(encoding)
-    nominal = None if agreement.has_public_sizes else [agreement.participants[agent].records]
-    silos = Silos.from_parts([features], [records.cells.labels], records.schema.row_norm, [name], nominal)
-    if agreement.class_weights:
-        silos = replace(silos, class_weights=weights_by_class(silos.labels, agreement.class_weights))
-    functions, weights = risk_of(silos, agreement.loss, agreement.mu), terms.problem.weights[[agent]]
+    me = terms.participants[agent]
+    features, nominal = records.cells.rows(encoding), None if terms.has_public_sizes else [me.records]
+    silos = Silos.from_parts([features], [records.cells.labels], records.schema.row_norm, [me.name], nominal)
+    if terms.class_weights:
+        silos = replace(silos, class_weights=weights_by_class(silos.labels, terms.class_weights))
+    functions, weights = risk_of(silos, terms.loss, terms.mu), terms.problem.weights[[agent]]
     return Agents(
         functions=functions,
         weights=weights,
         regulariser=terms.problem.regulariser,
-        solver=prepare_release(functions, weights, agreement.tolerance, available_threads()),
+        solver=prepare_release(functions, weights, terms.tolerance, available_threads()),
         index=np.array([agent]),
         degrees=np.zeros(1, dtype=np.int64) if terms.network is None else terms.network.degrees[[agent]],
-        number=len(agreement.participants),
+        number=len(terms.participants),
         threads=available_threads(),
     )
 
 
-def make_step(
-    terms: AgreedRun, agents: Agents, secret: int, k: int, last: int | None, saved: State | None, inbox: Floats | None
-) -> tuple[State, Floats]:
-    """Finish round `last`, if it was the one before, and make round k; return the state and what leaves (d,).
+def make_step(terms: Terms, agents: Agents, secret: int, k: int, start: RoundStart) -> tuple[State, Floats]:
+    """Finish the last round, if it was the one before, and make round k; return the state and what leaves (d,).
 
-    Where messages leave under masks it is still bare: `masked_sums.summand` adds this silo's share of the noise.
-
-    secret: seed of the silo's batches in a release. inbox: None for the method's own public first one. Methods in which
-    silos skip rounds have nothing to finish (`update` returns the state).
+    Methods in which silos skip rounds have nothing to finish (`update` returns the state).
     """
-    agreement, algorithm = terms.agreement, terms.algorithm
+    algorithm = terms.algorithm
     if terms.is_secure:
         algorithm = algorithm.with_secret(secret)
     with one_blas_thread():
         state, first = algorithm.start(agents, 1)
-        here = first if inbox is None else inbox
-        if saved is not None:
-            state = type(state)(*saved)
-        if last is not None and last == k - 1:
-            state = algorithm.update(last, agents, state, here)
-        noise = terms.noise()
+        here = first if start.inbox is None else start.inbox
+        if start.state is not None:
+            state = type(state)(*start.state)
+        if start.last is not None and start.last == k - 1:
+            state = algorithm.update(start.last, agents, state, here)
+        noise = terms.planned_noise()
         state, message = algorithm.local_step(k, agents, state, here, noise)
         if not terms.is_masked:
             noise.check_drawn(k, int(agents.index[0]))
-    vector = np.ascontiguousarray(message[0, :, 0])
-    if terms.is_masked:  # how long it is shows in the sum alone
-        return tuple(state), vector
-    return tuple(state), checked_vector(vector, agreement, "this silo's own step")
+    return tuple(state), np.ascontiguousarray(message[0, :, 0])

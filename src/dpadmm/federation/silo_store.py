@@ -15,14 +15,13 @@ from typing import Any
 
 from dpadmm.errors import ResumeError
 from dpadmm.federation import sqlite_file
-from dpadmm.federation.agreement import DAMAGED, Agreement, NoiseOrigin, is_digest, stored_terms
 from dpadmm.federation.errors import NotApproved, Refusal, printable
 from dpadmm.federation.keys import fingerprint, read_fingerprint
 from dpadmm.federation.masked_sums import Roster, masks_among, read_roster
 from dpadmm.federation.messages import Step
 from dpadmm.federation.silo_directory import SiloDirectory
 from dpadmm.federation.silo_round import State
-from dpadmm.federation.terms import AgreedRun
+from dpadmm.federation.terms import NoiseOrigin, Terms, stored_terms
 from dpadmm.files import parse_json
 from dpadmm.noise.masks import MaskKey, PairwiseMasks
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, Transaction, open_for_reading
@@ -43,9 +42,9 @@ class LogEntry:
     detail: str
 
 
-def paid_labels(agreement: Agreement) -> dict[str, Any]:
+def paid_labels(terms: Terms) -> dict[str, Any]:
     """Return what a ledger keeps of a run beside its releases."""
-    return {"run": agreement.paid_run, "algorithm": agreement.method, "origin": Origin.SECURE}
+    return {"run": terms.paid_run, "algorithm": terms.method, "origin": Origin.SECURE}
 
 
 @contextmanager
@@ -107,7 +106,7 @@ class SiloStore:
     def key(self) -> str:
         """Return the identity key that the file belongs to."""
         row = self._one("SELECT key FROM identity")
-        if row is None or not is_digest(str(row[0])):
+        if row is None or len(str(row[0])) != 64:
             raise ResumeError("What the silo's file keeps of its key is damaged. Restore it from a backup.")
         return str(row[0])
 
@@ -119,13 +118,13 @@ class SiloStore:
 
     # --- runs --------------------------------------------------------------------------------------------------------
 
-    def approve(self, terms: Agreement) -> None:
+    def approve(self, terms: Terms) -> None:
         """Keep the owner's approval of these terms."""
         self.check_open(terms.digest)
         row = (terms.digest, terms.as_json(), sqlite_file.now("milliseconds"))
         self._write("INSERT OR IGNORE INTO run VALUES (?, ?, NULL, NULL, ?)", *row)
 
-    def agreements(self, *, are_joined: bool = False, with_closed: bool = False) -> list[Agreement]:
+    def all_terms(self, *, are_joined: bool = False, with_closed: bool = False) -> list[Terms]:
         """Return all terms that were approved, or joined, and are not closed, the oldest first."""
         query = "SELECT terms FROM run WHERE (? OR secret IS NOT NULL) AND (? OR closed IS NULL) ORDER BY rowid"
         return [stored_terms(text) for (text,) in self.rows(query, not are_joined, with_closed)]
@@ -146,24 +145,24 @@ class SiloStore:
                 "under a new name."
             )
 
-    def check_approved(self, agreement: Agreement) -> None:
-        """Refuse terms that the owner has not approved."""
-        self.check_open(agreement.digest)
-        if self._one("SELECT 1 FROM run WHERE digest = ?", agreement.digest) is None:
-            raise NotApproved(
-                f"The terms of run {agreement.run!r} (digest {agreement.digest[:16]}...) have not been approved by the "
-                "owner of this silo yet: run `dpadmm silo join` or `dpadmm silo approve` there."
-            )
-
-    def join(self, agreement: Agreement) -> bool:
+    def join(self, terms: Terms) -> bool:
         """Write down that an approved run is joined, with a secret of its own; say whether it is new."""
-        self.check_approved(agreement)
-        if self.is_joined(agreement.digest):
+        if self.is_joined(terms.digest):
             return False
-        self._write("UPDATE run SET secret = ? WHERE digest = ?", secrets.token_hex(16), agreement.digest)
+        self._write("UPDATE run SET secret = ? WHERE digest = ?", secrets.token_hex(16), terms.digest)
         return True
 
-    def joined(self, digest: str) -> tuple[Agreement, int]:
+    def approved(self, terms: Terms) -> Terms:
+        """Return approved terms as they are kept, with what was derived from them; refuse those that are not."""
+        self.check_open(terms.digest)
+        if self._one("SELECT 1 FROM run WHERE digest = ?", terms.digest) is None:
+            raise NotApproved(
+                f"The terms of run {terms.run!r} (digest {terms.digest[:16]}...) have not been approved by the owner "
+                "of this silo yet: run `dpadmm silo join` or `dpadmm silo approve` there."
+            )
+        return stored_terms(terms.as_json())
+
+    def joined(self, digest: str) -> tuple[Terms, int]:
         """Return the terms and the secret of a run that was joined and is not closed."""
         self.check_open(digest)
         row = self._one("SELECT terms, secret FROM run WHERE digest = ? AND secret IS NOT NULL", digest)
@@ -172,7 +171,7 @@ class SiloStore:
         try:
             return stored_terms(row[0]), int(row[1], 16)
         except ValueError as problem:
-            raise ResumeError(DAMAGED) from problem
+            raise ResumeError("What the silo's file keeps of a run is damaged. Restore it from a backup.") from problem
 
     def close(self, digest: str, reason: str) -> None:
         """Write down that nothing is answered in this run any more, whatever happens."""
@@ -222,18 +221,18 @@ class SiloStore:
         """Keep the fingerprint of a participant's identity key, as its owner has stated it."""
         self._write("INSERT OR REPLACE INTO peer VALUES (?, ?)", name, read_fingerprint(name, reported))
 
-    def unconfirmed(self, agreement: Agreement, own: str) -> list[str]:
+    def unconfirmed(self, terms: Terms, own: str) -> list[str]:
         """Return who takes part, beside the silo `own`, with an identity key that its owner has not confirmed."""
         known = dict(self.rows("SELECT name, fingerprint FROM peer"))
         return [
             person.name
-            for person in agreement.participants
+            for person in terms.participants
             if person.name != own and known.get(person.name) != fingerprint(person.key).replace("-", "")
         ]
 
-    def check_peers(self, agreement: Agreement, own: str) -> None:
+    def check_peers(self, terms: Terms, own: str) -> None:
         """Refuse terms under masks with identities that came from nobody but the coordinator."""
-        strangers = self.unconfirmed(agreement, own) if agreement.is_masked else []
+        strangers = self.unconfirmed(terms, own) if terms.is_masked else []
         if strangers:
             raise Refusal(
                 f"The identity keys of {', '.join(strangers)} are not confirmed: whoever wrote the terms could have "
@@ -251,9 +250,9 @@ class SiloStore:
         self._write("INSERT INTO mask VALUES (?, ?, ?, NULL)", digest, key.public, key.secret)
         return key.public
 
-    def take_masks(self, terms: AgreedRun, agent: int, request: Step) -> tuple[PairwiseMasks, Step]:
+    def take_masks(self, terms: Terms, agent: int, request: Step) -> tuple[PairwiseMasks, Step]:
         """Return this silo's masks with all others; the first request brings the roster, and is returned without."""
-        digest = terms.agreement.digest
+        digest = terms.digest
         public, secret, kept = self._one("SELECT public, secret, roster FROM mask WHERE digest = ?", digest)
         if secret is None:
             raise Refusal("The masks of this run have been erased, so no further round is answered.")
@@ -266,7 +265,7 @@ class SiloStore:
         if roster is None:
             raise Refusal("No mask keys were relayed with the first round of this run.")
         if (digest, roster) not in self._ready:  # secrets are agreed on with all others once, not in every round
-            self._ready[digest, roster] = masks_among(terms.agreement, agent, MaskKey.of(secret), roster)
+            self._ready[digest, roster] = masks_among(terms, agent, MaskKey.of(secret), roster)
         if kept is None:
             self._write("UPDATE mask SET roster = ? WHERE digest = ?", json.dumps(roster), digest)
         return self._ready[digest, roster], request

@@ -8,14 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import numpy as np
 
+from dpadmm.codec import decode, encode
 from dpadmm.errors import InputError, ResumeError
-from dpadmm.files import read_arrays, write_atomic
+from dpadmm.federation.errors import printable
+from dpadmm.files import parse_toml, read_arrays, read_text, write_atomic
 from dpadmm.problems.arrays import Floats
+
+Record = TypeVar("Record")
 
 VERSION = 4
 """Of these files; those of another version are refused."""
@@ -173,9 +177,17 @@ def _lines(plain: Mapping[str, Any]) -> str:
     return "".join(f"{name} = {value}\n" for name, value in reported.items())
 
 
-def save_toml(path: Path, plain: Mapping[str, Any]) -> None:
-    """Write plain values as TOML; the file is there whole, as it was or as it is now."""
-    write_atomic(path, toml(plain).encode())
+def save_toml(path: Path, record: Any, mode: int = 0o666) -> None:
+    """Write a record as TOML; the file is there whole, as it was or as it is now."""
+    write_atomic(path, toml(encode(record)).encode(), mode)
+
+
+def load_toml(path: Path, kind: type[Record], what: str) -> Record:
+    """Read a record that `save_toml` wrote; anything odd is refused by the file's name. what: what it ought to be."""
+    try:
+        return decode(kind, parse_toml(read_text(path)), "it")
+    except InputError as problem:
+        raise InputError(printable(f"{path} is not {what}: {str(problem).rstrip('.')}.")) from problem
 
 
 def is_machines(problem: BaseException) -> bool:

@@ -16,14 +16,14 @@ from dpadmm.codec import decode, encode
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.federation import messages, sqlite_file
-from dpadmm.federation.agreement import Agreement, is_digest
 from dpadmm.federation.coordinator_store import CoordinatorStore
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.keys import SigningKey, body_of, open_envelope
 from dpadmm.federation.messages import Join, Register
 from dpadmm.federation.names import check_distinct, check_name
 from dpadmm.federation.policy import SiloEntry
-from dpadmm.files import parse_json, parse_toml, read_text, write_atomic
+from dpadmm.federation.terms import Terms, check_hex, check_text, stored_terms
+from dpadmm.files import parse_json
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
 
@@ -54,8 +54,8 @@ class Invitation:
         check_name("study", self.study)
         if self.silo or self.secret:
             check_name("silo", self.silo)
-        if not self.address.isprintable() or not is_digest(self.coordinator):
-            raise InputError("An invitation must give the coordinator's address, and its public key as 64 hex digits.")
+        check_text("address", self.address)
+        check_hex("coordinator", self.coordinator)
         _ = self.target, self.table
         if self.secret:
             _ = self.key.public  # refuses what is no key
@@ -89,19 +89,16 @@ class Invitation:
     def save(self, path: Path) -> None:
         """Write it as TOML, readable by its owner alone."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomic(path, sqlite_file.toml(encode(self)).encode(), 0o600)
+        sqlite_file.save_toml(path, self, 0o600)
 
     @classmethod
     def load(cls, path: Path) -> "Invitation":
         """Read an invitation; anything odd is refused by the file's name."""
-        try:
-            found: Invitation = decode(cls, parse_toml(read_text(path)), "it")
-            _ = found.key.public
-        except ValueError as problem:
-            reason = f"{path} is not an invitation: {problem}"
-            raise InputError(
-                f"{reason.rstrip('.')}. `dpadmm coordinator invite` writes one for each silo."
-            ) from problem
+        found = sqlite_file.load_toml(
+            path, cls, "an invitation, as `dpadmm coordinator invite` writes one for each silo"
+        )
+        if not found.secret:
+            raise InputError(f"{path} is not an invitation of a silo: it has no secret.")
         return found
 
     def check_facts(self, entry: SiloEntry) -> None:
@@ -179,12 +176,12 @@ class Studies:
         protection = self.announced(study).protection
         return [replace(_read_entry(text), protection=protection) for (text,) in found]
 
-    def agreement(self, study: str) -> Agreement | None:
+    def drafted(self, study: str) -> Terms | None:
         """Return the terms; None before they are drafted."""
         text = self._terms(study)
-        return None if text is None else Agreement.from_json(text)
+        return None if text is None else stored_terms(text)
 
-    def publish(self, study: str, terms: Agreement) -> None:
+    def publish(self, study: str, terms: Terms) -> None:
         """Keep the terms: from now on silos can fetch them, and nobody else can register."""
         self.store.write(("UPDATE study SET terms = ? WHERE name = ?", terms.as_json(), study))
 
@@ -225,7 +222,7 @@ class Studies:
     def terms(self, key: str) -> bytes | None:
         """Return the terms, signed, for a silo that has registered; None before they are drafted."""
         invitation = self._invitation(key)
-        terms = self.agreement(invitation.study)
+        terms = self.drafted(invitation.study)
         if terms is None or self._entry(invitation) is None:
             return None
         return self._key.seal(Join(terms).encode())

@@ -1,7 +1,5 @@
 """The model that a federation ends with: released like any other, with what it cost each silo."""
 
-from dataclasses import asdict
-
 import numpy as np
 
 from dpadmm import __version__
@@ -15,19 +13,18 @@ from dpadmm.core.model import (
     ProfileCost,
     ReleasedModel,
     RoundFacts,
-    SiloCost,
     SiloFacts,
 )
 from dpadmm.data.columns import describe_class_weights
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.inbox import encoding_of, released_profile
-from dpadmm.federation.outcome import FederationOutcome, SiloOutcome
-from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.outcome import FederationOutcome
+from dpadmm.federation.terms import Terms
 from dpadmm.methods.base import Topology
 from dpadmm.models.build import now
 from dpadmm.noise.plan import NoisePlan
+from dpadmm.privacy.accounting import account_for
 from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.releases import Origin
 from dpadmm.queries.column_profile import PROFILE
@@ -43,7 +40,7 @@ def federation_model(
     schema: the public schema that the silos have encoded by; any other is refused.
     location: a rehearsal has all tables on one machine, `DataLocation.ONE_PLACE`.
     """
-    terms, run = outcome.agreement, agreed_run(outcome.agreement)
+    terms = outcome.terms
     check_schema(terms, schema)
     return ReleasedModel(
         title=f"Federation {terms.run}",
@@ -53,9 +50,12 @@ def federation_model(
         loss=terms.loss,
         coefficients=tuple(outcome.tail_average.tolist()),
         schema=schema,
-        encoding=encoding_of(run, schema, outcome.counts),
-        profile=released_profile(run, schema, outcome.counts),
-        silos=tuple(_silo(silo) for silo in outcome.silos),
+        encoding=encoding_of(terms, schema, outcome.counts),
+        profile=released_profile(terms, schema, outcome.counts),
+        silos=tuple(
+            SiloFacts(name=each.name, records=each.records, cost=cost)
+            for each, cost in zip(terms.participants, outcome.costs, strict=True)
+        ),
         guarantee=_guarantee(outcome, schema),
         choice=_choice(outcome),
         history=_history(outcome),
@@ -63,7 +63,7 @@ def federation_model(
     )
 
 
-def check_schema(terms: Agreement, schema: Schema) -> None:
+def check_schema(terms: Terms, schema: Schema) -> None:
     """Refuse a schema that is not the one whose digest the silos have approved."""
     if schema.digest != terms.schema:
         raise InputError(
@@ -72,14 +72,9 @@ def check_schema(terms: Agreement, schema: Schema) -> None:
         )
 
 
-def _silo(silo: SiloOutcome) -> SiloFacts:
-    cost = asdict(silo)
-    return SiloFacts(name=cost.pop("name"), records=cost.pop("records"), cost=SiloCost(**cost))
-
-
 def _guarantee(outcome: FederationOutcome, schema: Schema) -> Guarantee:
-    terms, worst = outcome.agreement, max(outcome.silos, key=lambda silo: silo.epsilon)
-    plan = agreed_run(terms).plan
+    terms, worst = outcome.terms, max(outcome.costs, key=lambda cost: cost.epsilon)
+    plan = terms.plan
     planned = plan.account()
     weighted = (describe_class_weights(schema.label.classes, terms.class_weights),) if terms.class_weights else ()
     return Guarantee(
@@ -88,21 +83,21 @@ def _guarantee(outcome: FederationOutcome, schema: Schema) -> Guarantee:
         protection=planned.protection,
         strength=Strength(worst.strength),
         theorems=(worst.certificate,),
-        assumptions=(*outcome.assumptions, *weighted),
+        assumptions=(*account_for(plan).assumptions, *weighted),
         noise=NoiseSummary.of(plan),
-        origin=Origin.SECURE if outcome.is_private_release else Origin.SIMULATED,
+        origin=Origin.SECURE if terms.is_secure else Origin.SIMULATED,
         profile=_profile_cost(outcome, worst.epsilon),
         collusion=CollusionEpsilon.of(planned, terms.delta),
     )
 
 
 def _choice(outcome: FederationOutcome) -> MethodChoice:
-    terms = outcome.agreement
-    first = agreed_run(terms).algorithm.first_averaged_round(terms.rounds)
+    terms = outcome.terms
+    first = terms.algorithm.first_averaged_round(terms.rounds)
     return MethodChoice(
         method=terms.method,
         rounds=outcome.rounds,
-        topology=Topology.GRAPH if outcome.is_graph else Topology.STAR,
+        topology=Topology.GRAPH if terms.is_graph else Topology.STAR,
         edges=terms.edges,
         settings=(
             *((name, f"{value:.6g}") for name, value in terms.settings),
@@ -128,7 +123,7 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
 
 def _profile_cost(outcome: FederationOutcome, run_epsilon: float) -> ProfileCost | None:
     """Return what the columns' noisy counts cost the worst person, None without any."""
-    terms, row = outcome.agreement, agreed_run(outcome.agreement).plan.releases.get((PROFILE, 0))
+    terms, row = outcome.terms, outcome.terms.plan.releases.get((PROFILE, 0))
     if row is None or terms.profile is None:
         return None
     alone = NoisePlan({(PROFILE, 0): row}).account().curve.epsilon(terms.delta)

@@ -79,6 +79,8 @@ _MOST_PEERS = 50  # a complete graph of more has too many edges
 _CONVERGED = 25.0  # mu T from which on the ridge has decided everything
 _CAP, _LOOSER_CAP = 0.5, 0.7
 _CLIP_RADIUS = 0.6
+WIDE_CLIP_RADIUS = 1.5
+"""The radius for numbers whose rows are shortened too much otherwise (`planner._radius_for_numbers`)."""
 INFERENCE_CLIP_RADIUS = 1.0
 """The length from which on rows count less where coefficients are estimated, in units of a usual row."""
 

@@ -10,9 +10,8 @@ from dpadmm.core.task import Aim, nominal_sizes
 from dpadmm.data.columns import label_shares
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import Agreement, CountedColumns, NoiseOrigin, Participant
 from dpadmm.federation.policy import SiloEntry
-from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.terms import CountedColumns, NoiseOrigin, Participant, Terms
 from dpadmm.noise.mechanisms import Tail
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
@@ -44,7 +43,7 @@ class Draft:
         listed = ", ".join(f"{each:g}" for each in self.class_weights)
         return f"{self.plan}\nWeights   {listed}, in the order of the schema's classes; no forecast knows of them"
 
-    def terms(self, run: str, coordinator: str) -> Agreement:
+    def terms(self, run: str, coordinator: str) -> Terms:
         """Return the terms; run: a new name, coordinator: its public key."""
         weights = self.class_weights
         return federation_terms(self.plan, run, self.participants, coordinator, self.schema, class_weights=weights)
@@ -122,7 +121,7 @@ def federation_terms(
     class_weights: Sequence[float] = (),
     noise: NoiseOrigin = NoiseOrigin.SECURE,
     seed: int = 0,
-) -> Agreement:
+) -> Terms:
     """Return the plan as terms of a federation, for `write_federation` and the silos' owners to approve.
 
     run: a new name. participants: the silos planned for, in their order. coordinator: its public key. schema: the
@@ -148,7 +147,7 @@ def federation_terms(
     if type(penalty) is not ElasticNet:  # a subclass may be another function
         raise InputError(f"Terms cannot describe the penalty {penalty}; they can describe l1 and ridge weights.")
     hidden = task.protection if shares else replace(task.protection, view=View.EAVESDROPPER, colluders=None)
-    agreement = Agreement(
+    terms = Terms(
         run=run,
         method=plan.method,
         settings=tuple((name, x) for name, x in vars(method).items() if x != usual.get(name, x)),
@@ -180,7 +179,7 @@ def federation_terms(
             size=counted.size,
         ),
     )
-    agreed = agreed_run(agreement).run
+    agreed = terms.spec.runs[0]
     if agreed.method != method:
         raise InputError(f"The terms of a federation cannot express {method}. Choose another method.")
     if not math.isclose(agreed.target.epsilon, made.target.epsilon, rel_tol=1e-8):
@@ -188,4 +187,4 @@ def federation_terms(
             "The terms of a federation split the budget in squares (C0), but this plan does not. Plan without a "
             "column profile."
         )
-    return agreement
+    return terms

@@ -21,6 +21,7 @@ from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise.mechanisms import Family
 from dpadmm.planner.candidates import (
     RULE_OF_THUMB,
+    WIDE_CLIP_RADIUS,
     Candidate,
     RowForm,
     candidate_at,
@@ -55,7 +56,7 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import LabelKind, LinkedLoss, Logistic, Softmax, loss_kind
+from dpadmm.problems.losses import Huber, LabelKind, LinkedLoss, Logistic, Softmax, loss_kind
 from dpadmm.problems.problem import Problem, check_declared
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.streams import SiloStream
@@ -66,6 +67,7 @@ _HOPELESS = 0.1  # part of the learnable that must survive
 _DROWNED = 0.25  # weight of what is worse than nothing learned
 _ROUNDING = 1e-9  # of epsilon, in sums of many rounds
 _SLIGHT = 0.02  # of what can be learned: methods that differ by less are a tie
+_FAR_MORE = 0.04  # of what can be learned: much to gain for rows that are shortened less, and little to lose
 _SOFTMAX_WORLDS = 3  # their gradients cost more
 _NEARLY = 1.08  # how much more than at best may be lost for the sake of a rule: worlds show no finer differences
 
@@ -318,7 +320,7 @@ def _plan_models(task: Task, method: str | None, n_models: int) -> Plan:
         budget = interval_budget(task)
         task = replace(task, target=budget.rest)
     share, target = _worthwhile_share(task, methods[0], n_models), task.target
-    form = form_of(task, methods[0], share)
+    form = _form_for_numbers(task, methods[0], share)
     for of_profile, of_model in _shared_budgets(target, share, n_models):
         tried = [climb_hill(replace(task, target=of_model), each, form) for each in methods]
         rivals = [choose(each) for each in tried]
@@ -389,11 +391,25 @@ def _worthwhile_share(task: Task, method: type[Method], n_models: int) -> float:
     return share if with_profile <= max(_NEARLY * without, without + _SLIGHT) else 0.0
 
 
-def _first(task: Task, method: type[Method], n_models: int, share: float) -> Trial:
+def _first(task: Task, method: type[Method], n_models: int, share: float, form: RowForm | None = None) -> Trial:
     """Try the rule of thumb with this share of the budget for a profile."""
     sharing = replace(task, target=_shared_budgets(task.target, share, n_models)[0][1])
     fitted = replace(sharing, loss=losses_for(sharing, method)[0])
-    return try_out(candidate_at(fitted, method, RULE_OF_THUMB, form_of(task, method, share)))
+    return try_out(candidate_at(fitted, method, RULE_OF_THUMB, form or form_of(task, method, share)))
+
+
+def _form_for_numbers(task: Task, method: type[Method], share: float) -> RowForm:
+    """Return how rows are encoded: where the target is a number and the worlds teach far more so, in longer rows.
+
+    Shortened rows say in which direction a record lies, not how far. That costs most where columns are numbers and the
+    noise is small. Decided without penalty and threshold, so that candidates of a search share their rows.
+    """
+    form = form_of(task, method, share)
+    if not isinstance(task.loss, Huber) or task.aim is not Aim.PREDICTION or form.clip_radius is None:
+        return form
+    plain, wide = replace(task, regulariser=None), replace(form, clip_radius=WIDE_CLIP_RADIUS)
+    usual, other = (_first(plain, method, 1, share, each).lost for each in (form, wide))
+    return wide if other <= _FAR_MORE < usual - other else form
 
 
 def _shared_budgets(whole: Target, share: float, n_models: int) -> list[tuple[Target | None, Target]]:

@@ -277,6 +277,25 @@ _SEARCH_TOLERANCE = 1e-3
 _MOST_EVALUATIONS = 100
 
 
+@dataclass(frozen=True, kw_only=True)
+class SiloCost:
+    """What a run cost the records of one silo that accounts for itself, in its own ledger.
+
+    epsilon: certified, at `delta`. least_noise: least ratio of noise to sensitivity. noise_level, sensitivity: of its
+    first release.
+    """
+
+    releases: int
+    epsilon: float
+    delta: float
+    least_noise: float
+    noise_level: float
+    sensitivity: float
+    certificate: str
+    strength: str
+    view: str
+
+
 @dataclass(frozen=True)
 class Target:
     """A budget (epsilon, delta): epsilon > 0, 0 < delta < 1."""

@@ -424,8 +424,8 @@ def _commands(model: ReleasedModel, spending: Spending | None, place: str | None
 
 def _own_ledger(model: ReleasedModel, place: str | None) -> tuple[str, str]:
     """Return how the owner of a silo finds the run in its own ledger; a rehearsal over machines has another one."""
-    from dpadmm.federation.agreement import NoiseOrigin
     from dpadmm.federation.silo_directory import SiloDirectory
+    from dpadmm.federation.terms import NoiseOrigin
 
     noise = NoiseOrigin.SECURE if model.guarantee.is_private_release else NoiseOrigin.TEST
     ledger = SiloDirectory(Path("SILO")).ledger(noise)

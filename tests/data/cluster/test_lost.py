@@ -110,7 +110,7 @@ def test_workers_that_all_die_of_the_same_part_end_the_run(client, places):
             parquet.SumPart.__call__ = lambda self, part: os.kill(os.getpid(), signal.SIGKILL)
 
     client.register_plugin(Plugin())
-    with pytest.raises(ClusterError, match=r"has ended several workers.*stays spent") as raised:
+    with pytest.raises(ClusterError, match=r"several workers") as raised:
         dpadmm.fit(TABLES, **grouped(ledger="data.ledger", budget=3.0, cluster=client, **places.settings))
     assert raised.value.__cause__ is None
     with open_for_reading("data.ledger") as ledger:

@@ -32,7 +32,7 @@ def test_whoever_is_no_scheduler_is_refused():
         thread = threading.Thread(target=answer)
         thread.start()
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(InputError, match=f"No Dask scheduler answers at '{address}'"), connect(address):
+        with pytest.raises(InputError, match=address), connect(address):
             pytest.fail("connected")
         thread.join()
 

@@ -64,8 +64,8 @@ class Federation:
             return (0,) if carried.is_request or arrived <= answers else ()
 
         silos = {name: lambda files=files: Silo(files.directory) for name, files in self.rehearsal.silos.items()}
-        transport = InMemory(silos, self.rehearsal.agreement, fate)
-        with closing(open_run(self.rehearsal.coordinator, self.rehearsal.agreement)) as run:
+        transport = InMemory(silos, self.rehearsal.terms, fate)
+        with closing(open_run(self.rehearsal.coordinator, self.rehearsal.terms)) as run:
             run.ask()
             try:
                 drive_for_others(run, transport, transport.clock)
@@ -99,7 +99,7 @@ def federation(template, tmp_path) -> Federation:
     silos = {name: SiloDirectory(tmp_path / name) for name in template.silos}
     for files in silos.values():
         files.policy.write_text(files.policy.read_text().replace(str(template.place), str(tmp_path)))
-    return Federation(Rehearsal(tmp_path, template.agreement, CoordinatorFiles(tmp_path / "coordinator"), silos))
+    return Federation(Rehearsal(tmp_path, template.terms, CoordinatorFiles(tmp_path / "coordinator"), silos))
 
 
 def snapshot(folder: Path) -> dict[str, tuple[bytes, int, int]]:

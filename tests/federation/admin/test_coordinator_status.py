@@ -25,7 +25,7 @@ def the_run(federation):
 
 
 def opened(federation) -> Coordinator:
-    return open_run(federation.rehearsal.coordinator, federation.rehearsal.agreement)
+    return open_run(federation.rehearsal.coordinator, federation.rehearsal.terms)
 
 
 def test_before_and_after_it_is_asked_for(federation, unchanged):
@@ -100,7 +100,7 @@ def test_who_is_there_as_the_serving_process_tells(federation, waiting):
         with closing(Silo(federation.rehearsal.silos["south"].directory)) as silo:
             line = SiloClient(silo, address, Patience())
             with open_client(
-                Address.parse(address), silo.key, silo.files.certificate, [federation.rehearsal.agreement.coordinator]
+                Address.parse(address), silo.key, silo.files.certificate, [federation.rehearsal.terms.coordinator]
             ) as client:
                 line.exchange(client)
                 waiting(lambda: status_of(federation).runs[0].silos[1].has_joined)
@@ -109,7 +109,7 @@ def test_who_is_there_as_the_serving_process_tells(federation, waiting):
                 assert (north.is_connected, north.seen, north.is_awaited) == (False, None, True)
             waiting(lambda: not status_of(federation).runs[0].silos[1].is_connected)
         assert status_of(federation).runs[0].silos[1].seen is not None
-        assert service.status().joined == {federation.rehearsal.agreement.digest: ("south",)}
+        assert service.status().joined == {federation.rehearsal.terms.digest: ("south",)}
     assert not is_held(files.lock)
     assert the_run(federation).state is RunState.RESTING
     assert read_status(files.status, CoordinatorProcess).pid
@@ -144,7 +144,7 @@ def test_its_keys_are_plain_values(federation):
 
 def test_a_run_without_a_key_can_be_looked_at_only(federation):
     with closing(opened(federation)) as run, pytest.raises(InputError, match="not driven"):
-        _ = Coordinator(run.store, run.agreement.digest, None).invitation
+        _ = Coordinator(run.store, run.terms.digest, None).invitation
 
 
 def test_the_log_of_a_run_keeps_its_latest_lines(federation, monkeypatch):

@@ -9,13 +9,13 @@ from tests.contracts import damage
 
 from dpadmm.errors import InputError
 from dpadmm.federation.admin.status import coordinator_status, silo_status
-from dpadmm.federation.agreement import Agreement, read_federation, write_federation
 from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.https.processes import CoordinatorProcess, SiloProcess, read_status
 from dpadmm.federation.keys import SigningKey
 from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.studies import Invitation
+from dpadmm.federation.terms import read_federation, stored_terms, write_federation
 
 CELL = "73.125"
 NUMBER = [25, pytest.param(500, marks=pytest.mark.slow)]
@@ -46,10 +46,10 @@ def test_policies(federation, number):
 @pytest.mark.parametrize("number", NUMBER)
 def test_terms(federation, tmp_path, number):
     path = tmp_path / "federation.toml"
-    write_federation(path, federation.rehearsal.agreement)
+    write_federation(path, federation.rehearsal.terms)
     checked(read_federation, path, number, damage.of_toml, damage.of_bytes)
-    path.write_text(federation.rehearsal.agreement.as_json())
-    checked(lambda path: Agreement.from_json(path.read_bytes().decode(errors="replace")), path, number, damage.of_json)
+    path.write_text(federation.rehearsal.terms.as_json())
+    checked(lambda path: stored_terms(path.read_bytes().decode(errors="replace")), path, number, damage.of_json)
 
 
 @pytest.mark.parametrize("number", NUMBER)
@@ -107,7 +107,7 @@ def test_state_files(federation, kind, number):
         with closing(Silo(federation.north.directory)) as silo:
             silo.store.log()
             silo.store.rounds()
-            for terms in silo.store.agreements():
+            for terms in silo.store.all_terms():
                 silo.store.joined(terms.digest)
                 silo.store.last(terms.digest)
 
@@ -122,7 +122,7 @@ def test_a_coordinators_file(federation, kind, number):
     def load(path):
         at_rest(path)
         coordinator_status(federation.rehearsal.coordinator.directory)
-        with closing(open_run(federation.rehearsal.coordinator, federation.rehearsal.agreement)) as run:
+        with closing(open_run(federation.rehearsal.coordinator, federation.rehearsal.terms)) as run:
             run.progress()
             run.estimates()
             run.stored.state()

@@ -22,13 +22,13 @@ from dpadmm.federation.admin import doctor
 from dpadmm.federation.admin.doctor import Level, examine_coordinator, examine_silo
 from dpadmm.federation.admin.rehearsal import serve_in_thread
 from dpadmm.federation.admin.status import silo_status
-from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.https import tls
 from dpadmm.federation.https.service import free_port, serve_coordinator
 from dpadmm.federation.party_directory import exclusive_lock
 from dpadmm.federation.silo_store import open_store
+from dpadmm.federation.terms import NoiseOrigin
 
 
 @pytest.fixture(autouse=True)
@@ -326,7 +326,7 @@ def test_the_right_coordinator_without_a_run_is_fine(federation, host):
 
 
 def asked(federation):
-    with closing(open_run(federation.rehearsal.coordinator, federation.rehearsal.agreement)) as run:
+    with closing(open_run(federation.rehearsal.coordinator, federation.rehearsal.terms)) as run:
         run.ask()
 
 
@@ -408,7 +408,7 @@ def test_a_silo_that_waits_for_requests_is_not_disturbed(federation, waiting):
         waiting(lambda: service.status().joined)
         line, key = SiloClient(silo, address, Patience()), silo.public_key
         with open_client(
-            Address.parse(address), silo.key, silo.files.certificate, [federation.rehearsal.agreement.coordinator]
+            Address.parse(address), silo.key, silo.files.certificate, [federation.rehearsal.terms.coordinator]
         ) as client:
             line.exchange(client)  # joins
             envelopes = []

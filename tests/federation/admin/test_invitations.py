@@ -21,7 +21,6 @@ from dpadmm.data import Numeric, Schema, ThresholdLabel
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.admin.joining import InvitedSilo, OwnerRules, check_silo, create_silo
-from dpadmm.federation.agreement import read_federation, write_federation
 from dpadmm.federation.coordinator_store import CoordinatorFiles, CoordinatorStore
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.https import server
@@ -32,6 +31,7 @@ from dpadmm.federation.messages import Join, Register
 from dpadmm.federation.policy import FULLY_CERTIFIED, Policy
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.studies import Invitation, Studies, check_silos
+from dpadmm.federation.terms import read_federation, write_federation
 from dpadmm.planner.drafting import draft
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, View
@@ -127,7 +127,7 @@ def test_all_register_and_get_terms_that_their_rules_and_budgets_allow(world):
         envelope = world.studies.terms(world.invitation(name).key.public)
         message = messages.read(open_envelope(envelope, world.key.public))
         assert message == Join(terms)
-    assert world.studies.agreement("asthma") == terms
+    assert world.studies.drafted("asthma") == terms
     assert terms.is_masked
     assert terms.protection.colluders == 1
 

@@ -16,12 +16,12 @@ from dpadmm.cli.main import app
 from dpadmm.data import Numeric, Schema, ThresholdLabel
 from dpadmm.errors import InputError
 from dpadmm.federation.admin.joining import InvitedSilo
-from dpadmm.federation.agreement import Agreement, Participant
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.studies import Invitation, Studies
+from dpadmm.federation.terms import Participant, Terms
 from dpadmm.privacy.protection import Protection, View
 
 SCHEMA = Schema((Numeric("age", 0, 120), Numeric("dose", 0, 10)), ThresholdLabel("result", 0))
@@ -52,15 +52,15 @@ def key(request, tmp_path, monkeypatch):
 @pytest.fixture
 def terms(key, monkeypatch):
     """Terms of the study, which the guest is told."""
-    reported: list[Agreement] = []
+    reported: list[Terms] = []
 
-    def fetch(invited: InvitedSilo) -> Agreement:
+    def fetch(invited: InvitedSilo) -> Terms:
         if not reported:
             keys = (invited.silo.public_key, SigningKey.new().public, SigningKey.new().public)
             people = tuple(map(Participant, ("north", "south", "west"), (40, 30, 20), keys))
             is_plain = invited.invitation.protection.view is View.EAVESDROPPER
             reported.append(
-                Agreement(
+                Terms(
                     run="asthma",
                     method="p-admm" if is_plain else "noisy-gradients",
                     settings=(("eta", 0.05),) if is_plain else (("step", 0.1),),
@@ -92,10 +92,10 @@ def test_the_address_is_that_of_the_last_study_that_was_approved(terms, tmp_path
     declined = join(*NEW, typed="n\n")
     assert "Approve these terms?" in declined.output
     assert not address.exists()
-    assert Silo("north").store.agreements() == []
+    assert Silo("north").store.all_terms() == []
     assert join(typed="y\n").exit_code == 0
     assert address.read_text() == "host:1\n"
-    assert Silo("north").store.agreements() == terms
+    assert Silo("north").store.all_terms() == terms
 
 
 def test_a_refused_silo_is_made_and_can_try_again(key, terms, monkeypatch):
@@ -119,9 +119,9 @@ def test_other_terms_of_a_study_that_was_approved_are_never_approved_unseen(term
         said = join("--yes", typed=typed)
         assert said.exit_code == 1
         assert "Other terms of this study were approved here before" in said.output
-    assert Silo("north").store.agreements() == terms[:1]
+    assert Silo("north").store.all_terms() == terms[:1]
     assert join("--yes", typed="y\n").exit_code == 0
-    assert {each.digest for each in Silo("north").store.agreements()} == {each.digest for each in terms}
+    assert {each.digest for each in Silo("north").store.all_terms()} == {each.digest for each in terms}
 
 
 def test_what_is_left_is_shown_before_the_silo_registers(terms, monkeypatch):
@@ -161,22 +161,22 @@ def test_fingerprints_come_from_the_owner_and_are_shown_when_they_agree(terms):
     assert "must be 32 hex digits" in asked.output
     assert asked.output.count("The key of south in the terms does not have the fingerprint") == 2
     assert south not in asked.output
-    assert Silo("north").store.agreements() == []
+    assert Silo("north").store.all_terms() == []
     agreed = join(typed=f"{south}\n{west}\ny\n")
     assert agreed.exit_code == 0
     assert f"{south}  confirmed" in agreed.output
-    assert Silo("north").store.agreements() == terms
+    assert Silo("north").store.all_terms() == terms
 
 
 @pytest.mark.parametrize("key", ["aggregate"], indirect=True)
 def test_a_mistyped_fingerprint_leaves_a_confirmed_one_as_it_was(terms):
     join("--data", "north.csv", "--budget-epsilon", "2", typed="")
-    silo, agreement = Silo("north"), terms[0]
-    for each in agreement.participants[1:]:
+    silo, terms = Silo("north"), terms[0]
+    for each in terms.participants[1:]:
         silo.confirm_peer(each.name, fingerprint(each.key))
     with pytest.raises(InputError, match="The key of south in the terms"):
-        confirm(silo, agreement, f"south={fingerprint(SigningKey.new().public)}")
-    assert silo.unconfirmed(agreement) == []
+        confirm(silo, terms, f"south={fingerprint(SigningKey.new().public)}")
+    assert silo.unconfirmed(terms) == []
 
 
 def test_terms_are_not_drafted_under_a_key_that_no_invitation_names(key):

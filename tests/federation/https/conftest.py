@@ -60,7 +60,7 @@ def port(whole_port):
 def box(port, template, monkeypatch):
     """The letters of a run of all three; who looks for answers does not wait for them."""
     monkeypatch.setattr("dpadmm.federation.https.queue._RECEIVE_SECONDS", 0.01)
-    made = port.queue.open(template.agreement)
+    made = port.queue.open(template.terms)
     yield made
     made.close()
     port.server.config.loaded_app._limits.clear()

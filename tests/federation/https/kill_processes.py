@@ -22,7 +22,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "protocol"))
 
 import setups
 
-from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator import Coordinator, open_run
 from dpadmm.federation.coordinator_store import DONE, JOINING, CoordinatorFiles
 from dpadmm.federation.https.client import SiloClient, run_silo
@@ -30,6 +29,7 @@ from dpadmm.federation.https.service import free_port, serve_coordinator
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import policy_records
 from dpadmm.federation.silo_store import SiloStore
+from dpadmm.federation.terms import NoiseOrigin
 from dpadmm.privacy.ledger import Transaction, store
 
 TRAPS = {
@@ -166,7 +166,7 @@ def main(place: Path, kind: str, noise: NoiseOrigin, points: list[str]) -> list[
     first = setups.make(place / "template", sizes=(30, 20, 25), noise=noise, **KINDS[kind])
     files = CoordinatorFiles(first.place / "coordinator")
     files.create(first.key)
-    started = open_run(files, first.agreement)
+    started = open_run(files, first.terms)
     started.ask()
     started.close()
     for silo in first.silos.values():

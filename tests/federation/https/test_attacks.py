@@ -153,8 +153,8 @@ def test_a_session_is_not_taken_up_again_without_a_certificate(ports, port, box)
 
 def test_a_silo_of_another_run_is_shown_so_and_nothing_else(ports, port, template, parties):
     """Its key is known from an earlier run; the one that is open is not its own."""
-    people = template.agreement.participants[1:]
-    other = port.queue.open(replace(template.agreement, participants=people, edges=((0, 1),)))
+    people = template.terms.participants[1:]
+    other = port.queue.open(replace(template.terms, participants=people, edges=((0, 1),)))
     mark = ports.ask(other, parties["s1"])
     for method in METHODS:
         for path in (*PATHS, f"/answers/{mark}"):

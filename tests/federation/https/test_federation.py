@@ -24,7 +24,6 @@ from dpadmm.federation.admin.rehearsal import (
     rehearsal_policy,
     run_rehearsal,
 )
-from dpadmm.federation.agreement import NoiseOrigin, read_federation
 from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.https.service import request_run
@@ -32,7 +31,7 @@ from dpadmm.federation.inbox import encoding_of
 from dpadmm.federation.outcome import FederationOutcome
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.terms import NoiseOrigin, read_federation
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection, View
@@ -46,22 +45,21 @@ MASKED = {"method": "noisy-gradients", "settings": (("step", 0.5),), "edges": ()
 MASKED |= {"protection": Protection(view=View.AGGREGATE)}
 
 
-def in_process(agreement, silos: Silos):
+def in_process(terms, silos: Silos):
     """Return the run of the in-process engine with the same terms, data and test noise."""
-    terms = agreed_run(agreement)
-    problem = Problem.of(EmpiricalRisk(silos, Logistic(), agreement.mu))
-    noise = PlannedNoise(terms.plan, SimulatedSampler(seed=agreement.seed))
+    problem = Problem.of(EmpiricalRisk(silos, Logistic(), terms.mu))
+    noise = PlannedNoise(terms.plan, SimulatedSampler(seed=terms.seed))
     return LocalEngine(progress=False).run(
-        terms.algorithm, problem, Stopping(rounds=agreement.rounds), terms.network, noise
+        terms.algorithm, problem, Stopping(rounds=terms.rounds), terms.network, noise
     )
 
 
 def stacked(setups, rehearsal: Rehearsal, outcome: FederationOutcome, schema) -> Silos:
     """Return all data in one place, encoded by what round 0 has shown, for comparison."""
-    encoding = encoding_of(agreed_run(outcome.agreement), schema, outcome.counts)
-    names = [person.name for person in outcome.agreement.participants]
+    encoding = encoding_of(outcome.terms, schema, outcome.counts)
+    names = [person.name for person in outcome.terms.participants]
     silos = [Silo(rehearsal.silos[name].directory) for name in names]
-    made, weights = setups.stacked(silos, encoding), outcome.agreement.class_weights
+    made, weights = setups.stacked(silos, encoding), outcome.terms.class_weights
     if weights:
         made = replace(made, class_weights=np.where(made.labels > 0, weights[1], weights[0]))
     for silo in silos:
@@ -71,17 +69,17 @@ def stacked(setups, rehearsal: Rehearsal, outcome: FederationOutcome, schema) ->
 
 def check_end(setups, rehearsal: Rehearsal, outcome: FederationOutcome, schema) -> None:
     """The model is that of the in-process engine, and every ledger shows the certified epsilon."""
-    run = in_process(outcome.agreement, stacked(setups, rehearsal, outcome, schema))
+    run = in_process(outcome.terms, stacked(setups, rehearsal, outcome, schema))
     np.testing.assert_allclose(outcome.estimate, run.estimate[:, 0], rtol=0, atol=1e-12)
     np.testing.assert_allclose(outcome.tail_average, run.tail_average[:, 0], rtol=0, atol=1e-12)
-    assert outcome.rounds == rehearsal.agreement.rounds
-    assert not outcome.is_private_release
-    for said, files in zip(outcome.silos, rehearsal.silos.values(), strict=True):
+    assert outcome.rounds == rehearsal.terms.rounds
+    assert not outcome.terms.is_secure
+    for said, files in zip(outcome.costs, rehearsal.silos.values(), strict=True):
         with open_for_reading(files.ledger(NoiseOrigin.TEST)) as ledger:
-            paid = {run.run: run for run in ledger.runs()}[outcome.agreement.paid_run]
+            paid = {run.run: run for run in ledger.runs()}[outcome.terms.paid_run]
         assert paid.releases == outcome.rounds + (outcome.counts is not None)
         assert paid.alone_epsilon == pytest.approx(said.epsilon, rel=1e-9)
-        assert said.epsilon == pytest.approx(rehearsal.agreement.epsilon, rel=2e-9)
+        assert said.epsilon == pytest.approx(rehearsal.terms.epsilon, rel=2e-9)
 
 
 def made(setups, place, tables, schema, rounds, budget=2.0, **change) -> Rehearsal:
@@ -105,13 +103,13 @@ def small(setups, place, rounds=2, silos=2, **change) -> Rehearsal:
 
 def test_a_short_federation_of_processes(setups, tmp_path):
     rehearsal = small(setups, tmp_path)
-    assert read_federation(tmp_path / "federation.toml").digest == rehearsal.agreement.digest
+    assert read_federation(tmp_path / "federation.toml").digest == rehearsal.terms.digest
     shown = []
     with run_rehearsal(rehearsal):
         outcome = rehearsal.federate(shown.append)
         pids = [process.popen.pid for process in rehearsal.nodes.values()]
     check_end(setups, rehearsal, outcome, setups.SCHEMA)
-    assert outcome.counts.shape == (rehearsal.agreement.n_counts,)
+    assert outcome.counts.shape == (rehearsal.terms.n_counts,)
     assert [shown[0].round, shown[-1].round] == [-1, 2]
     assert dict(shown[-1].epsilon)["s0"] == pytest.approx(1.0, rel=2e-9)
     for pid in pids:
@@ -141,23 +139,23 @@ def test_heart_disease_with_its_four_hospitals(setups, tmp_path, threads, change
     tables = {hospital: heart._read(folder, hospital).dropna(subset=wanted) for hospital in heart.HOSPITALS}
     rehearsal = made(setups, tmp_path, tables, heart.SCHEMA, 6, **change)
     with threads.staffed(rehearsal):
-        outcome = request_run(rehearsal.coordinator, rehearsal.agreement)
+        outcome = request_run(rehearsal.coordinator, rehearsal.terms)
     check_end(setups, rehearsal, outcome, heart.SCHEMA)
-    assert [silo.records for silo in outcome.silos] == [303, 261, 46, 130]
-    assert {silo.view for silo in outcome.silos} == {"aggregate" if change is MASKED else "eavesdropper"}
+    assert [each.records for each in outcome.terms.participants] == [303, 261, 46, 130]
+    assert {cost.view for cost in outcome.costs} == {"aggregate" if change is MASKED else "eavesdropper"}
 
 
 @pytest.mark.parametrize("change", [{}, MASKED], ids=["plain", "masks"])
 def test_classes_that_count_less(setups, tmp_path, threads, change):
     rehearsal = small(setups, tmp_path, silos=3, class_weights=(0.2, 1.0), **change)
     with threads.staffed(rehearsal):
-        outcome = request_run(rehearsal.coordinator, rehearsal.agreement)
+        outcome = request_run(rehearsal.coordinator, rehearsal.terms)
     check_end(setups, rehearsal, outcome, setups.SCHEMA)
 
 
 def test_two_runs_at_once(setups, tmp_path, threads):
     rehearsal = small(setups, tmp_path, rounds=3)
-    other = replace(rehearsal.agreement, run="another", seed=8)
+    other = replace(rehearsal.terms, run="another", seed=8)
     for files in rehearsal.silos.values():
         with closing(Silo(files.directory)) as silo:
             silo.approve(other)
@@ -167,14 +165,14 @@ def test_two_runs_at_once(setups, tmp_path, threads):
             threading.Thread(
                 target=lambda terms=terms: outcomes.update({terms.run: request_run(rehearsal.coordinator, terms)})
             )
-            for terms in (rehearsal.agreement, other)
+            for terms in (rehearsal.terms, other)
         ]
         for watcher in watchers:
             watcher.start()
         for watcher in watchers:
             watcher.join(60)
     for outcome in outcomes.values():
-        check_end(setups, replace(rehearsal, agreement=outcome.agreement), outcome, setups.SCHEMA)
+        check_end(setups, replace(rehearsal, terms=outcome.terms), outcome, setups.SCHEMA)
     assert sorted(outcomes) == ["another", "rehearsal"]
 
 
@@ -185,16 +183,16 @@ def test_a_refusal_reaches_who_watches_and_the_run_goes_on_when_it_is_asked_for_
     policy.write_text(rules.replace("least_noise = 0.0", "least_noise = 1e9"))
     with threads.staffed(rehearsal):
         with pytest.raises(FederationStopped, match=r"s1 refuses: s1 requires noise of at least 1e\+09"):
-            request_run(rehearsal.coordinator, rehearsal.agreement)
+            request_run(rehearsal.coordinator, rehearsal.terms)
         policy.write_text(rules)
-        outcome = request_run(rehearsal.coordinator, rehearsal.agreement)
+        outcome = request_run(rehearsal.coordinator, rehearsal.terms)
     check_end(setups, rehearsal, outcome, setups.SCHEMA)
 
 
 def test_nobody_serves(setups, tmp_path):
     rehearsal = small(setups, tmp_path)
     with pytest.raises(FederationStopped, match=r"No process serves(.|\n)*coordinator run"):
-        request_run(rehearsal.coordinator, rehearsal.agreement, away_seconds=0.2)
+        request_run(rehearsal.coordinator, rehearsal.terms, away_seconds=0.2)
 
 
 def test_a_coordinator_that_is_started_again_goes_on(setups, tmp_path, threads):
@@ -203,7 +201,7 @@ def test_a_coordinator_that_is_started_again_goes_on(setups, tmp_path, threads):
     with threads.staffed(rehearsal, "s1"):
         wait_until(lambda: _is_joining(rehearsal), 30, "the other silo")
     ended = []
-    watcher = threading.Thread(target=lambda: ended.append(request_run(rehearsal.coordinator, rehearsal.agreement)))
+    watcher = threading.Thread(target=lambda: ended.append(request_run(rehearsal.coordinator, rehearsal.terms)))
     watcher.start()
     with threads.staffed(rehearsal):
         watcher.join(60)
@@ -211,7 +209,7 @@ def test_a_coordinator_that_is_started_again_goes_on(setups, tmp_path, threads):
 
 
 def _is_joining(rehearsal: Rehearsal) -> bool:
-    with closing(open_run(rehearsal.coordinator, rehearsal.agreement)) as run:
+    with closing(open_run(rehearsal.coordinator, rehearsal.terms)) as run:
         run.ask()
     with closing(Silo(rehearsal.silos["s0"].directory)) as silo:
         return any(entry.event == "joined" for entry in silo.store.log())
@@ -252,7 +250,7 @@ def test_a_disk_that_is_full_is_waited_for(setups, tmp_path, threads, monkeypatc
     monkeypatch.setattr(sqlite_file, "exclusive", exclusive)
     monkeypatch.setattr(store, "append", append)
     with caplog.at_level(logging.INFO), threads.staffed(rehearsal):
-        outcome = request_run(rehearsal.coordinator, rehearsal.agreement)
+        outcome = request_run(rehearsal.coordinator, rehearsal.terms)
     check_end(setups, rehearsal, outcome, setups.SCHEMA)
     assert any("disk is full" in record.message for record in caplog.records)
 
@@ -264,7 +262,7 @@ def test_a_clock_that_is_wrong_is_shown_of(setups, tmp_path, threads, monkeypatc
     )
     rehearsal = small(setups, tmp_path)
     with caplog.at_level(logging.INFO), threads.staffed(rehearsal):
-        request_run(rehearsal.coordinator, rehearsal.agreement)
+        request_run(rehearsal.coordinator, rehearsal.terms)
     reported = [record.message for record in caplog.records if "ahead of the coordinator's" in record.message]
     assert len(reported) == 2
     assert all("NTP" in each and "9" in each for each in reported)

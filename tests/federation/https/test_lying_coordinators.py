@@ -16,11 +16,11 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
-from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.errors import FederationStopped, MessageError
 from dpadmm.federation.https import client, tls
 from dpadmm.federation.https.client import SiloClient
 from dpadmm.federation.keys import open_envelope
+from dpadmm.federation.terms import stored_terms
 
 MEGABYTE = 2**20
 BOMB = gzip.compress(bytes(64 * MEGABYTE), 1)
@@ -294,14 +294,14 @@ def test_texts_before_an_answer_are_passed_over(answering, serve):
 def step(**change):
     """Return a request as anybody might write it; `RAW` stands for text that is put in as it is."""
     raw = change.pop("raw", "")
-    usual = {"kind": "step", "version": messages.VERSION, "digest": "0" * 64, "agent": 0, "round": 1, "relay": []}
-    body = json.dumps(usual | {"inbox": {"shape": [0, 3], "data": ""}} | change)
+    usual = {"kind": "Step", "version": messages.VERSION, "digest": "0" * 64, "agent": 0, "round": 1, "relay": []}
+    body = json.dumps(usual | {"inbox": {"dtype": "f8", "shape": [0, 3], "data": ""}} | change)
     return body.replace('"RAW"', raw).encode()
 
 
 def join(terms, raw=""):
     """Return an invitation to these terms."""
-    body = json.dumps({"kind": "join", "version": messages.VERSION, "terms": terms})
+    body = json.dumps({"kind": "Join", "version": messages.VERSION, "terms": terms})
     return body.replace("RAW", raw).encode()
 
 
@@ -324,23 +324,23 @@ NONE_OF_OURS = {
     "terms too deep": join("RAW", raw="[" * 99_000),
     "an unpaired surrogate": step(digest="\ud800"),
     "an unpaired surrogate as terms": join("\ud800"),
-    "an array of nothing, without end": step(inbox={"shape": [0, 2**32 - 1, 2**32 - 1], "data": ""}),
-    "an array without end": step(inbox={"shape": [2**32 - 1] * 3, "data": ""}),
-    "an array of half a number": step(inbox={"shape": [1], "data": "AAAA"}),
-    "an array of many directions": step(inbox={"shape": [0] * 40_000, "data": ""}),
+    "an array of nothing, without end": step(inbox={"dtype": "f8", "shape": [0, 2**32 - 1, 2**32 - 1], "data": ""}),
+    "an array without end": step(inbox={"dtype": "f8", "shape": [2**32 - 1] * 3, "data": ""}),
+    "an array of half a number": step(inbox={"dtype": "f8", "shape": [1], "data": "AAAA"}),
+    "an array of many directions": step(inbox={"dtype": "f8", "shape": [0] * 40_000, "data": ""}),
     "a round without end": step(round=10**300),
     "a negative round": step(round=-1),
     "a round of text": step(round="1"),
     "an infinite version": step(version=float("inf")),
     "a long kind": step(kind="x" * 100_000),
-    "a kind that is a list": step(kind=["step"]),
+    "a kind that is a list": step(kind=["Step"]),
     "zeros in a digest": step(digest="\0" * 64),
 }
 
 
 def test_no_request_of_the_coordinator_ends_a_silo(ports, answering, serve, silo, template):
     """Whatever it signs: it is refused, in little memory, and the next letter is waited for."""
-    terms = json.loads(template.agreement.as_json())
+    terms = json.loads(template.terms.as_json())
     bodies = NONE_OF_OURS | {
         "an edge to nowhere": join(json.dumps(terms | {"edges": [[0, float("inf")]]})),
         "no loss": join(json.dumps(terms | {"loss": float("nan")})),
@@ -406,5 +406,5 @@ def test_reading_the_longest_message_takes_little_more_than_its_size(ports, shap
         "many parts in the terms": join("RAW", raw=r"\u005b" + r"\u005b]\u002c" * (size // 13) + r"\u005b]]"),
     }[shape]
     with ports.grown() as memory, contextlib.suppress(MessageError, InputError):
-        Agreement.from_json(messages.read(body).terms)
+        stored_terms(messages.read(body).terms)
     assert memory.peak < 3 * size

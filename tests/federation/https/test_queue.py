@@ -31,7 +31,7 @@ def mark(text):
 @pytest.fixture
 def key(template):
     """A silo's key."""
-    return template.agreement.participants[0].key
+    return template.terms.participants[0].key
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def run(template, monkeypatch):
     def scenario(of):
         async def whole():
             office = MessageQueue(asyncio.get_running_loop())
-            await asyncio.wait_for(of(office, office.open(template.agreement)), 20)
+            await asyncio.wait_for(of(office, office.open(template.terms)), 20)
 
         asyncio.run(whole())
 
@@ -123,7 +123,7 @@ def test_older_requests_than_so_many_were_sent_in_vain(run, key, template, monke
     monkeypatch.setattr(queue, "MOST_REQUESTS", 3)
 
     async def scenario(office, box):
-        other = office.open(template.agreement)
+        other = office.open(template.terms)
         other.send(key, envelope("of another run"))
         for text in "abcde":
             box.send(key, envelope(text))
@@ -137,7 +137,7 @@ def test_a_run_that_ends_takes_its_requests_with_it(run, key, template):
     """And nothing can be sent for it any more; those of another run stay."""
 
     async def scenario(office, box):
-        other = office.open(template.agreement)
+        other = office.open(template.terms)
         box.send(key, envelope("a"))
         other.send(key, envelope("b"))
         box.close()
@@ -154,8 +154,8 @@ def test_a_run_that_ends_takes_its_requests_with_it(run, key, template):
 
 def test_how_much_is_read_is_for_the_open_runs_to_say(run, key, template):
     async def scenario(office, box):
-        assert office.largest(key) == largest_answer(template.agreement)
-        wide = office.open(replace(template.agreement, dimension=10**6))
+        assert office.largest(key) == largest_answer(template.terms)
+        wide = office.open(replace(template.terms, dimension=10**6))
         assert office.largest(key) == wide.largest > box.largest
         assert office.largest("0" * 64) is None
         wide.close()

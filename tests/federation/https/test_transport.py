@@ -19,7 +19,7 @@ class TestHttps(TransportContract):
             staff = threads.Staff(SimpleNamespace(silos=silos, address=f"{ports.HERE}:{port.number}"))
             for name in silos:
                 staff.start(name)
-            box = port.queue.open(world.agreement)
+            box = port.queue.open(world.terms)
             try:
                 yield box
             finally:

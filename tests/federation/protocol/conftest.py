@@ -3,7 +3,7 @@
 import pytest
 
 from dpadmm.federation import sqlite_file
-from dpadmm.federation.agreement import NoiseOrigin
+from dpadmm.federation.terms import NoiseOrigin
 from dpadmm.privacy.ledger import store
 
 

@@ -16,7 +16,6 @@ from dpadmm.core.release import PlannedNoise
 from dpadmm.data import Numeric, Schema, ThresholdLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.federation import messages
-from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_loop import drive
 from dpadmm.federation.coordinator_store import CoordinatorStore
@@ -26,7 +25,7 @@ from dpadmm.federation.policy import Policy
 from dpadmm.federation.rollback_detection import Session
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import SiloDirectory, counted_columns, schema_digest
-from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.terms import NoiseOrigin, Participant, Terms
 from dpadmm.methods.base import federated
 from dpadmm.noise.masks import MaskKey, Uint64s
 from dpadmm.privacy.ledger import open_for_reading
@@ -70,7 +69,7 @@ class World:
     """Everything of a small federation."""
 
     place: Path
-    agreement: Agreement
+    terms: Terms
     key: SigningKey
     silos: dict[str, Silo] = field(default_factory=dict)
 
@@ -78,12 +77,12 @@ class World:
     def first(self) -> Silo:
         return next(iter(self.silos.values()))
 
-    def coordinator(self, agreement: Agreement | None = None, name: str = "run.db") -> Coordinator:
+    def coordinator(self, terms: Terms | None = None, name: str = "run.db") -> Coordinator:
         """Open the run, or start it."""
         path = self.place / name
         if not path.exists():
             CoordinatorStore.create(path)
-        return Coordinator.start(CoordinatorStore(path), agreement or self.agreement, self.key)
+        return Coordinator.start(CoordinatorStore(path), terms or self.terms, self.key)
 
     def join(self, coordinator: Coordinator) -> Coordinator:
         """Let all silos join."""
@@ -94,31 +93,31 @@ class World:
     @property
     def keys(self) -> list[str]:
         """The silos' public keys, in the order of the terms."""
-        return [person.key for person in self.agreement.participants]
+        return [person.key for person in self.terms.participants]
 
-    def transport(self, fate=at_once, agreement=None, **others) -> InMemory:
+    def transport(self, fate=at_once, terms=None, **others) -> InMemory:
         """Return a transport to these silos, or to others in their places."""
         starts = {name: (lambda silo=silo: silo) for name, silo in (self.silos | others).items()}
-        return InMemory(starts, agreement or self.agreement, fate)
+        return InMemory(starts, terms or self.terms, fate)
 
     def processes(self, fate=at_once) -> InMemory:
         """Return a transport to these silos as new processes, which want to be confirmed."""
         starts = {name: (lambda name=name: Silo(self.place / name)) for name in self.silos}
-        return InMemory(starts, self.agreement, fate)
+        return InMemory(starts, self.terms, fate)
 
     def drive(self, coordinator: Coordinator, transport: InMemory | None = None, **settings) -> InMemory:
         """Run to the end; return what carried the messages."""
-        used = transport or self.transport(agreement=coordinator.agreement)
+        used = transport or self.transport(terms=coordinator.terms)
         drive(coordinator, used, used.clock, **settings)
         return used
 
-    def approve(self, agreement: Agreement) -> None:
+    def approve(self, terms: Terms) -> None:
         """Let all silos approve these terms; under masks their owners have compared fingerprints."""
         for name, silo in self.silos.items():
-            for person in agreement.participants if agreement.is_masked else ():
+            for person in terms.participants if terms.is_masked else ():
                 if person.name != name:
                     silo.confirm_peer(person.name, fingerprint(person.key))
-            silo.approve(agreement)
+            silo.approve(terms)
 
     def refuses(self, envelope: bytes, args: str, releases: int = 0, name: str = "s0") -> None:
         """Check that a silo refuses for this reason and has spent no more than so many releases."""
@@ -133,17 +132,17 @@ class World:
         silo = self.silos[name]
         return messages.read(open_envelope(silo.answer(envelope), silo.public_key))
 
-    def invite(self, agreement: Agreement | None = None, key: SigningKey | None = None) -> bytes:
+    def invite(self, terms: Terms | None = None, key: SigningKey | None = None) -> bytes:
         """Return an invitation."""
-        return (key or self.key).seal(Join(agreement or self.agreement).encode())
+        return (key or self.key).seal(Join(terms or self.terms).encode())
 
     def forged(self, plain: object) -> bytes:
         """Return a signed invitation to terms that are any plain value."""
         return self.key.seal(json.dumps({"kind": "Join", "version": messages.VERSION, "terms": plain}).encode())
 
-    def ask(self, k: int, agent: int = 0, inbox=None, relay=(), agreement=None, key: SigningKey | None = None) -> bytes:
+    def ask(self, k: int, agent: int = 0, inbox=None, relay=(), terms=None, key: SigningKey | None = None) -> bytes:
         """Return a request for a round."""
-        terms = agreement or self.agreement
+        terms = terms or self.terms
         carried = np.zeros((0, 3)) if inbox is None else np.asarray(inbox)
         return (key or self.key).seal(Step(terms.digest, agent, k, Vector.of(carried), tuple(relay)).encode())
 
@@ -161,15 +160,15 @@ class World:
 
     def keyed(self, number: int, key: SigningKey | None = None, **change) -> bytes:
         """Return what silo `number` might sign to join under masks: with any key, for any terms."""
-        terms, public = agreed_run(self.agreement), MaskKey.create().public
-        usual = {"digest": terms.agreement.digest, "agent": number, "plan": terms.mark, "mask_key": public}
+        terms, public = self.terms, MaskKey.create().public
+        usual = {"digest": terms.digest, "agent": number, "plan": terms.plan_mark, "mask_key": public}
         return (key or self.silos[f"s{number}"].key).seal(Joined(**(usual | change)).encode())
 
-    def problem(self, agreement: Agreement | None = None) -> Problem:
+    def problem(self, terms: Terms | None = None) -> Problem:
         """Return the problem of these terms with all data in one place, for comparison."""
-        terms = agreement or self.agreement
+        terms = terms or self.terms
         silos = stacked([self.silos[participant.name] for participant in terms.participants])
-        return Problem.of(EmpiricalRisk(silos, Logistic(), terms.mu), regulariser=agreed_run(terms).problem.regulariser)
+        return Problem.of(EmpiricalRisk(silos, Logistic(), terms.mu), regulariser=terms.problem.regulariser)
 
     def reopen(self) -> None:
         """Open the first silo again, in another process as it were."""
@@ -224,7 +223,7 @@ def make(
         people.append(Participant(name, nominal or len(table), silos[name].public_key))
     key = SigningKey.create(place / "coordinator.key")
     standard = {"run": "test", "rounds": 4, "epsilon": 1.0, "delta": 1e-5, "mu": 0.01, "seed": 5}
-    agreement = Agreement(
+    terms = Terms(
         method=method,
         settings=tuple((settings or {"eta": 0.05}).items()),
         participants=tuple(people),
@@ -234,9 +233,9 @@ def make(
         noise=noise,
         **nested(Protection(), standard | {"edges": path(len(people))} | terms),
     )
-    world = World(place, agreement, key, silos)
+    world = World(place, terms, key, silos)
     if approves:
-        world.approve(agreement)
+        world.approve(terms)
     return world
 
 
@@ -253,7 +252,7 @@ def copied(world: World, place: Path) -> World:
         policy = SiloDirectory(place / name).policy
         policy.write_text(policy.read_text().replace(str(world.place), str(place)))
         silos[name] = alone(place / name)
-    return World(place, world.agreement, SigningKey.load(place / "coordinator.key"), silos)
+    return World(place, world.terms, SigningKey.load(place / "coordinator.key"), silos)
 
 
 def stacked(silos: Iterable[Silo], encoding: RowEncoding | None = None) -> Silos:
@@ -319,13 +318,13 @@ def corrected(world: World) -> Path:
     return place
 
 
-def later_terms(world: World, run: str = "later", **change) -> Agreement:
+def later_terms(world: World, run: str = "later", **change) -> Terms:
     """Return terms like those of a world, under another name, with its silos' present numbers and keys."""
     people = tuple(
         replace(each, records=world.silos[each.name].records, key=world.silos[each.name].public_key)
-        for each in world.agreement.participants
+        for each in world.terms.participants
     )
-    return changed(world.agreement, run=run, participants=people, **change)
+    return changed(world.terms, run=run, participants=people, **change)
 
 
 def answered(world: World, rounds: int = 1) -> list[bytes]:

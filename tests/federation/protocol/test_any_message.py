@@ -10,10 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dpadmm.codec import decode
 from dpadmm.errors import DpadmmError, InputError, ResumeError
 from dpadmm.federation import messages
-from dpadmm.federation import silo as silo_module
-from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.keys import body_of, open_envelope
 from dpadmm.federation.messages import (
@@ -28,7 +27,7 @@ from dpadmm.federation.messages import (
 )
 from dpadmm.federation.policy import MOST_ROUNDS
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.terms import MOST_RELEASES, agreed_run
+from dpadmm.federation.terms import MOST_RELEASES, Terms, stored_terms
 from dpadmm.noise.plan import NoisePlan
 
 INFINITE = float("inf")
@@ -102,11 +101,11 @@ def joined(setups, template, tmp_path_factory):
     world.first.close()
     silo = world.silos["s0"] = Silo(world.place / "s0")
     silo.answer(world.invite())
-    digest, others = world.agreement.digest, [s.key for s in list(world.silos.values())[1:]]
+    digest, others = world.terms.digest, [s.key for s in list(world.silos.values())[1:]]
     asks = others[0].seal(ConfirmationRequest(digest, 1, "0" * 32).encode())
     confirmation = others[0].seal(Confirmation(digest, 1, 0, silo.session.nonce, {"0" * 64: 1}).encode())
     valid = [
-        Join(world.agreement),
+        Join(world.terms),
         Step(digest, 0, 1, Vector.of(np.zeros((0, 3))), ()),
         Step(digest, 0, 2, Vector.of(np.zeros((2, 3))), (asks,)),
         ConfirmPeers(digest, 0, (asks,)),
@@ -146,11 +145,10 @@ def test_after_all_that_the_silo_starts_again_and_answers(joined, setups):
 def test_any_terms_are_refused_or_computed(joined, data):
     """What an owner is asked to approve, and what a silo would compute after that."""
     world, _ = joined
-    plain = data.draw(changed(json.loads(world.agreement.as_json())))
+    plain = data.draw(changed(json.loads(world.terms.as_json())))
     with suppress(DpadmmError):
-        terms = Agreement.from_json(json.dumps(plain))
-        assert Agreement.from_json(terms.as_json()).digest == terms.digest
-        agreed_run(terms)
+        terms = decode(Terms, plain)
+        assert stored_terms(terms.as_json()).digest == terms.digest
         world.first.check_terms(terms)
     assert world.statement("s0").releases == 0
 
@@ -176,9 +174,9 @@ def answers(setups, template, tmp_path_factory):
     """A run in its first round, and valid answers of the first silo."""
     world = setups.copied(template, tmp_path_factory.mktemp("answers"))
     run = world.join(world.coordinator())
-    digest = world.agreement.digest
+    digest = world.terms.digest
     valid = [
-        messages.Joined(digest, 0, run.terms.mark),
+        messages.Joined(digest, 0, run.terms.plan_mark),
         messages.Answer(digest, 0, 1, messages.Vector.of(np.zeros(3))),
         ConfirmationRequest(digest, 0, "0" * 32),
         messages.PeersConfirmed(digest, 0, (b"x" * 80,)),
@@ -204,13 +202,13 @@ ENDED_IT = {
 
 @pytest.mark.parametrize("name", ENDED_IT)
 def test_one_message_does_not_end_a_silo(world, setups, name):
-    plain = json.loads(world.agreement.as_json()) | {name: ENDED_IT[name]}
+    plain = json.loads(world.terms.as_json()) | {name: ENDED_IT[name]}
     world.refuses(world.forged(plain), "")
     again = setups.reopened(world)
     assert isinstance(again.reply("s0", world.invite()), messages.Joined)
     setups.closed(again)
     with pytest.raises(InputError):
-        agreed_run(Agreement.from_json(json.dumps(plain)))
+        decode(Terms, plain).check()
 
 
 # --- what nobody foresaw ----------------------------------------------------------------------------------------------
@@ -220,7 +218,7 @@ def test_what_nobody_foresaw_is_refused_and_logged_by_its_kind(world, monkeypatc
     def fail(*_):
         raise LookupError("the cell 42")
 
-    monkeypatch.setattr(Silo, "_joined", fail)
+    monkeypatch.setattr(Silo, "_requested", fail)
     caplog.set_level(logging.WARNING)
     reply = world.reply("s0", world.ask(1))
     assert isinstance(reply, Refused)
@@ -238,7 +236,7 @@ def test_a_failure_of_the_machine_is_no_refusal(world, monkeypatch, kind):
     def fail(*_):
         raise kind
 
-    monkeypatch.setattr(Silo, "_joined", fail)
+    monkeypatch.setattr(Silo, "_requested", fail)
     with pytest.raises(kind):
         world.first.answer(world.ask(1))
 
@@ -266,10 +264,10 @@ def test_a_coordinator_refuses_what_it_did_not_foresee(answers, monkeypatch, cap
 @pytest.mark.parametrize("change", [{"loss": float("nan")}, {"run": "CON"}, {"format": 1}, {"least_silos": 2}])
 def test_stored_terms_that_cannot_be_used_are_damage(world, change):
     """A silo whose file holds such terms spends nothing before the file is restored."""
-    text = json.dumps(json.loads(world.agreement.as_json()) | change)
+    text = json.dumps(json.loads(world.terms.as_json()) | change)
     world.first.answer(world.invite())
     world.first.store._write("UPDATE run SET terms = ?", text)
-    for read in (world.first.store.agreements, world.first.unfinished):
+    for read in (world.first.store.all_terms, world.first.unfinished):
         with pytest.raises(ResumeError, match="damaged"):
             read()
     world.refuses(world.ask(1), "")
@@ -282,10 +280,10 @@ def test_many_rounds_are_refused_before_anything_is_computed(world, monkeypatch)
     def computed(*_):
         raise AssertionError("the noise was computed")
 
-    monkeypatch.setattr(silo_module, "agreed_run", computed)
-    terms = world.agreement
+    monkeypatch.setattr(Terms, "spec", property(computed))
+    terms = world.terms
     for rounds in (MOST_ROUNDS + 1, 10**6):
-        many = Agreement.from_json(json.dumps(json.loads(terms.as_json()) | {"rounds": rounds}))
+        many = decode(Terms, json.loads(terms.as_json()) | {"rounds": rounds})
         with pytest.raises(Refusal, match=f"allows at most {MOST_ROUNDS} rounds"):
             world.first.approve(many)
     text = world.first.files.policy.read_text().replace(f"most_rounds = {MOST_ROUNDS}", "most_rounds = 3")
@@ -295,26 +293,27 @@ def test_many_rounds_are_refused_before_anything_is_computed(world, monkeypatch)
 
 
 def test_a_run_that_takes_too_long_to_plan_is_refused_at_once(world):
-    plain = json.loads(world.agreement.as_json())
+    plain = json.loads(world.terms.as_json())
     for change in ({"rounds": MOST_RELEASES // 3 + 1}, {"rounds": 10**6}):
         with pytest.raises(InputError, match="more than the"):
-            agreed_run(Agreement.from_json(json.dumps(plain | change)))
-    with pytest.raises(InputError, match="rounds must be at most"):
-        Agreement.from_json(json.dumps(plain | {"rounds": 10**6 + 1}))
+            decode(Terms, plain | change).check()
+    with pytest.raises(InputError, match="rounds must be"):
+        decode(Terms, plain | {"rounds": 10**6 + 1})
     people = [{"name": f"p{i}", "records": 5, "key": f"{i:064x}"} for i in range(50)]
     with pytest.raises(InputError, match="fit into memory"):
-        agreed_run(Agreement.from_json(json.dumps(plain | {"participants": people, "dimension": 2**22})))
+        decode(Terms, plain | {"participants": people, "dimension": 2**22}).check()
 
 
 def test_releases_of_all_rounds_are_found_in_one_pass(world):
     """In the square of the rounds, twenty thousand of them took 39 seconds."""
-    terms, passes = agreed_run(world.agreement), []
+    terms, passes = world.terms, []
 
     class Counted(dict):
         def items(self):
             passes.append(1)
             return super().items()
 
-    counted = replace(terms, plan=NoisePlan(Counted(terms.plan.releases)))
+    counted = replace(terms)
+    vars(counted)["plan"] = NoisePlan(Counted(terms.plan.releases))
     assert counted.all_releases(0) == terms.all_releases(0)
     assert len(passes) == 1

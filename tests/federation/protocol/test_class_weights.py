@@ -10,10 +10,9 @@ from dpadmm.codec import encode
 from dpadmm.data import RealLabel
 from dpadmm.data.columns import ClassLabel
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import Agreement, NoiseOrigin, read_federation, write_federation
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.outcome import outcome_of
-from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.terms import NoiseOrigin, read_federation, stored_terms, write_federation
 from dpadmm.models.federated import federation_model
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner import Task, plan, planner
@@ -73,7 +72,7 @@ def test_every_silo_applies_the_weights(classes, tmp_path, method, protection, n
     task = Task(sizes=SIZES, dimension=3, loss=loss, target=Target(1.0, 1e-5), protection=protection)
     made = plan(task, method=method)
     made = with_rounds(made, 6)
-    known = world.agreement
+    known = world.terms
     people = (known.participants, known.coordinator, known.schema)
     terms = federation_terms(made, "weighted", *people, class_weights=WEIGHTS[number], noise=NoiseOrigin.TEST, seed=5)
     world.approve(terms)
@@ -88,18 +87,18 @@ def test_every_silo_applies_the_weights(classes, tmp_path, method, protection, n
     assert np.linalg.norm(here.model - plain.model) > 0.01
     # Noise hides the heaviest class: it is that of terms without weights.
     unweighted = federation_terms(made, "weighted", *people, noise=NoiseOrigin.TEST, seed=5)
-    assert agreed_run(terms).mark == agreed_run(unweighted).mark
+    assert terms.plan_mark == unweighted.plan_mark
     model = federation_model(outcome, classes.SCHEMA)
     assert "records are weighted by their class" in model.statement
     assert all(f": {weight:g}" in model.statement for weight in WEIGHTS[number])
 
 
 def test_terms_without_weights_are_what_they_were(setups, tmp_path):
-    terms = setups.make(tmp_path / "world", approves=False).agreement
+    terms = setups.make(tmp_path / "world", approves=False).terms
     weighted = replace(terms, class_weights=(1, 0.5))
     assert weighted.class_weights == (1.0, 0.5)
     assert len({terms.digest, weighted.digest, replace(terms, class_weights=(0.5, 1.0)).digest}) == 3
-    assert Agreement.from_json(weighted.as_json()) == weighted
+    assert stored_terms(weighted.as_json()) == weighted
     write_federation(tmp_path / "federation.toml", weighted)
     assert read_federation(tmp_path / "federation.toml").digest == weighted.digest
 
@@ -111,7 +110,7 @@ def test_terms_without_weights_are_what_they_were(setups, tmp_path):
         ((0.5, 0.5), "the largest exactly 1"),
         ((1.0, 0.0), "above 0"),
         ((1.0, -1.0), "above 0"),
-        ((1.0, float("nan")), "finite"),
+        ((1.0, float("nan")), "must be from"),
         ((1.0,), "one for each of 2 classes, got 1"),
         ((1.0, 0.5, 0.5), "one for each of 2 classes, got 3"),
     ],
@@ -120,18 +119,18 @@ def test_a_coordinator_cannot_offer_other_weights(setups, tmp_path, weights, mat
     """Neither in a file nor in a signed invitation, which spends nothing."""
     world = setups.make(tmp_path)
     with pytest.raises(InputError, match=match):
-        replace(world.agreement, class_weights=weights)
-    plain = encode(world.agreement) | {"class_weights": list(weights)}
+        replace(world.terms, class_weights=weights)
+    plain = encode(world.terms) | {"class_weights": list(weights)}
     world.refuses(world.forged(plain), "")
-    world.refuses(world.invite(replace(world.agreement, class_weights=(1.0, 0.5))), "approved")
+    world.refuses(world.invite(replace(world.terms, class_weights=(1.0, 0.5))), "approved")
 
 
 def test_weights_that_nothing_is_certified_for(setups, tmp_path):
-    terms = replace(setups.make(tmp_path, approves=False).agreement, class_weights=(1.0, 0.5))
+    terms = replace(setups.make(tmp_path, approves=False).terms, class_weights=(1.0, 0.5))
     with pytest.raises(InputError, match="the loss is of a number"):
-        agreed_run(replace(terms, loss=Huber(0.5)))
+        replace(terms, loss=Huber(0.5)).check()
     with pytest.raises(InputError, match="all records count the same"):
-        agreed_run(replace(terms, method="ps-admm", edges=(), settings=SAMPLED))
+        replace(terms, method="ps-admm", edges=(), settings=SAMPLED).check()
 
 
 def test_weights_of_other_classes_than_the_schema_has(setups, tmp_path, monkeypatch):
@@ -139,4 +138,4 @@ def test_weights_of_other_classes_than_the_schema_has(setups, tmp_path, monkeypa
     monkeypatch.setattr(setups, "SCHEMA", replace(setups.SCHEMA, label=RealLabel("y", -5, 5)))
     world = setups.make(tmp_path, approves=False)
     with pytest.raises(Refusal, match="other classes than the 0 of"):
-        world.first.approve(replace(world.agreement, class_weights=(1.0, 0.5)))
+        world.first.approve(replace(world.terms, class_weights=(1.0, 0.5)))

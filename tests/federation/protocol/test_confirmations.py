@@ -9,7 +9,6 @@ import pytest
 
 from dpadmm.errors import LedgerError
 from dpadmm.federation import messages, rollback_detection
-from dpadmm.federation.agreement import Missing, NoiseOrigin
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_loop import drive
 from dpadmm.federation.errors import FederationStopped, MessageError
@@ -25,6 +24,7 @@ from dpadmm.federation.messages import (
 )
 from dpadmm.federation.rollback_detection import RollbackQuestions, Session
 from dpadmm.federation.silo import Silo
+from dpadmm.federation.terms import Missing, NoiseOrigin
 
 BROADCAST = np.zeros((2, 3))
 
@@ -78,8 +78,8 @@ def test_a_session_that_is_kept_in_memory_knows_an_older_copy_in_another_process
             return silo.answer(envelope)
 
     question = ask(world.ask(1))
-    seen = world.reply("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (question,)).encode())).relay
-    ask(world.key.seal(Confirmations(world.agreement.digest, 0, seen).encode()))
+    seen = world.reply("s1", world.key.seal(ConfirmPeers(world.terms.digest, 1, (question,)).encode())).relay
+    ask(world.key.seal(Confirmations(world.terms.digest, 0, seen).encode()))
     first = ask(world.ask(1))
     older = files(directory)
     second = ask(world.ask(2, inbox=BROADCAST))
@@ -100,9 +100,9 @@ def padded(world, name, message) -> bytes:
 
 def test_a_question_that_others_could_not_answer_in_a_message_of_allowed_size_is_its_senders_fault(make):
     world = make()
-    coordinator, digest = joined(world), world.agreement.digest
+    coordinator, digest = joined(world), world.terms.digest
     plain = ConfirmationRequest(digest, 0, "0" * 32)
-    for nonce in ("", "0" * 31, "0" * 33, "G" * 32, "0" * (largest_answer(world.agreement) - 400)):
+    for nonce in ("", "0" * 31, "0" * 33, "G" * 32, "0" * (largest_answer(world.terms) - 400)):
         body = json.dumps(json.loads(plain.encode()) | {"nonce": nonce}, sort_keys=True, separators=(",", ":"))
         with pytest.raises(FederationStopped, match=r"s0(.|\n)*nonce"):
             coordinator.accept(world.keys[0], world.first.key.seal(body.encode()))
@@ -116,7 +116,7 @@ def test_a_question_that_others_could_not_answer_in_a_message_of_allowed_size_is
 
 def test_a_confirmation_with_much_around_it_is_its_senders_fault(make):
     world = make()
-    coordinator, digest = joined(world), world.agreement.digest
+    coordinator, digest = joined(world), world.terms.digest
     coordinator.accept(world.keys[0], world.first.key.seal(ConfirmationRequest(digest, 0, "0" * 32).encode()))
     seen = padded(world, "s1", messages.Confirmation(digest, 1, 0, "0" * 32, {}))
     with pytest.raises(FederationStopped, match=r"s1(.|\n)*canonical"):
@@ -127,10 +127,10 @@ def test_a_confirmation_with_much_around_it_is_its_senders_fault(make):
 def test_nobody_confirms_for_more_silos_than_take_part(make):
     world = make()
     joined(world).close()
-    asked = world.first.key.seal(ConfirmationRequest(world.agreement.digest, 0, "0" * 32).encode())
-    reported = world.reply("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,) * 4).encode()))
+    asked = world.first.key.seal(ConfirmationRequest(world.terms.digest, 0, "0" * 32).encode())
+    reported = world.reply("s1", world.key.seal(ConfirmPeers(world.terms.digest, 1, (asked,) * 4).encode()))
     assert isinstance(reported, Refused)
-    reported = world.reply("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,) * 3).encode()))
+    reported = world.reply("s1", world.key.seal(ConfirmPeers(world.terms.digest, 1, (asked,) * 3).encode()))
     assert isinstance(reported, PeersConfirmed)
 
 
@@ -138,16 +138,16 @@ def test_a_confirmation_tells_of_its_own_run_however_many_others_came_later(make
     """And of the latest of the others, as many as it may hold."""
     monkeypatch.setattr(rollback_detection, "MOST_RUNS", 2)
     world = make(rounds=2, epsilon=0.2)
-    runs = [world.agreement, *(replace(world.agreement, run=f"run {number}") for number in range(3))]
+    runs = [world.terms, *(replace(world.terms, run=f"run {number}") for number in range(3))]
     for run in runs:
-        if run is not world.agreement:
+        if run is not world.terms:
             world.approve(run)
         world.silos["s1"].answer(world.invite(run))
         for k in (1, 2):
-            world.reply("s1", world.ask(k, 1, inbox=None if k == 1 else BROADCAST, agreement=run))
-    asked = world.first.key.seal(ConfirmationRequest(world.agreement.digest, 0, "0" * 32).encode())
-    (seen,) = world.reply("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,)).encode())).relay
-    assert dict(messages.read(seen[64:]).seen) == {world.agreement.digest: 2, runs[-1].digest: 2}
+            world.reply("s1", world.ask(k, 1, inbox=None if k == 1 else BROADCAST, terms=run))
+    asked = world.first.key.seal(ConfirmationRequest(world.terms.digest, 0, "0" * 32).encode())
+    (seen,) = world.reply("s1", world.key.seal(ConfirmPeers(world.terms.digest, 1, (asked,)).encode())).relay
+    assert dict(messages.read(seen[64:]).seen) == {world.terms.digest: 2, runs[-1].digest: 2}
 
 
 def test_a_silo_that_asks_is_not_given_up_while_another_is_waited_for_in_vain(make, setups):
@@ -170,7 +170,7 @@ def test_a_clock_that_is_set_back_does_not_make_anybody_wait(make):
     now = [5000.0]
     questions, digest = (
         RollbackQuestions(joined(world).terms, lambda: now[0]),
-        world.agreement.digest,
+        world.terms.digest,
     )
     asked = ConfirmationRequest(digest, 0, "0" * 32)
     envelope = world.first.key.seal(asked.encode())
@@ -184,7 +184,7 @@ def test_a_clock_that_is_set_back_does_not_make_anybody_wait(make):
 
 def test_a_coordinator_keeps_confirmations_of_their_own_silo_and_for_this_question_only(make):
     world = make()
-    questions, digest = RollbackQuestions(joined(world).terms, lambda: 0.0), world.agreement.digest
+    questions, digest = RollbackQuestions(joined(world).terms, lambda: 0.0), world.terms.digest
     asked = ConfirmationRequest(digest, 0, "1" * 32)
     questions.take(0, world.first.key.seal(asked.encode()), asked)
     right = messages.Confirmation(digest, 1, 0, "1" * 32, {})
@@ -205,17 +205,17 @@ def test_a_coordinator_keeps_confirmations_of_their_own_silo_and_for_this_questi
 
 def test_who_is_confirmed_for_one_run_asks_again_for_another(make):
     world = make()
-    other = replace(world.agreement, run="another")
+    other = replace(world.terms, run="another")
     world.approve(other)
     for silo in world.silos.values():
-        for run in (world.agreement, other):
+        for run in (world.terms, other):
             silo.answer(world.invite(run))
     with closing(Silo(world.first.files.directory)) as silo:
         asked = silo.answer(world.ask(1))
-        seen = world.reply("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,)).encode())).relay
-        handed = world.key.seal(Confirmations(world.agreement.digest, 0, seen).encode())
+        seen = world.reply("s1", world.key.seal(ConfirmPeers(world.terms.digest, 1, (asked,)).encode())).relay
+        handed = world.key.seal(Confirmations(world.terms.digest, 0, seen).encode())
         assert isinstance(messages.read(silo.answer(handed)[64:]), Confirmed)
-        reported = messages.read(silo.answer(world.ask(1, agreement=other))[64:])
+        reported = messages.read(silo.answer(world.ask(1, terms=other))[64:])
         assert isinstance(reported, ConfirmationRequest)
         assert reported.digest == other.digest
         replayed = messages.read(silo.answer(world.key.seal(Confirmations(other.digest, 0, seen).encode()))[64:])
@@ -239,7 +239,7 @@ def test_who_says_nothing_is_missing_not_who_waits_for_confirmations(make):
     with pytest.raises(FederationStopped, match="from s0, s1, s2 in round 1"):
         coordinator.apply_missing_rule()
     coordinator.accept(
-        world.keys[1], world.silos["s1"].key.seal(ConfirmationRequest(world.agreement.digest, 1, "0" * 32).encode())
+        world.keys[1], world.silos["s1"].key.seal(ConfirmationRequest(world.terms.digest, 1, "0" * 32).encode())
     )
     with pytest.raises(FederationStopped, match="from s0, s2 in round 1"):
         coordinator.apply_missing_rule()

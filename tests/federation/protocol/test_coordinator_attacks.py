@@ -10,18 +10,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpadmm.codec import decode
 from dpadmm.data.schema import Schema
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError, SolverError
 from dpadmm.federation import messages
 from dpadmm.federation.admin.rehearsal import p_admm_terms, prepare_rehearsal, rehearsal_policy
-from dpadmm.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.errors import printable
 from dpadmm.federation.messages import Answer, Joined, Refused
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import SiloDirectory
+from dpadmm.federation.terms import NoiseOrigin, Terms, stored_terms
 from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.privacy.protection import View
@@ -70,7 +71,7 @@ def test_a_step_is_not_tried_again_whatever_it_failed_with(setups, tmp_path, mon
         tries.append(1)
         raise kind("it depends on the records")
 
-    monkeypatch.setattr("dpadmm.federation.silo.make_step", fail)
+    monkeypatch.setattr("dpadmm.federation.silo_round.make_step", fail)
     assert isinstance(world.reply("s0", world.invite()), Joined)
     assert len({world.first.answer(world.ask(1)) for _ in range(3)}) == len(tries) == 1
     assert world.statement("s0").releases == 1
@@ -85,7 +86,7 @@ def test_a_coordinator_cannot_try_inboxes_until_the_step_fails(setups, tmp_path,
     def missed(*_):  # a tolerance that every machine misses is hard to name: some solve this exactly
         raise SolverError("The residual 2e-3 is above the tolerance.")
 
-    monkeypatch.setattr("dpadmm.federation.silo.make_step", missed)
+    monkeypatch.setattr("dpadmm.federation.silo_round.make_step", missed)
     steps = counted(monkeypatch, Silo, "_compute")
     reason = world.reply(silo.policy.name, world.ask(1)).reason
     assert "own log" in reason
@@ -137,12 +138,12 @@ def test_data_changed_after_they_were_confirmed_are_not_used(world, setups, temp
 
 def test_terms_whose_digests_begin_alike_are_paid_for_separately(setups, tmp_path, monkeypatch):
     """64 bits of a digest in common take a coordinator 2^32 tries at names that nobody looks at, such as the seed."""
-    real = Agreement.digest.func
-    monkeypatch.setattr(Agreement, "digest", property(lambda self: "0" * 16 + real(self)[16:]))
+    real = Terms.digest.func
+    monkeypatch.setattr(Terms, "digest", property(lambda self: "0" * 16 + real(self)[16:]))
     world = setups.make(tmp_path)
     world.drive(world.coordinator())
     once = world.statement("s0").spent_epsilon
-    twin = replace(world.agreement, seed=6)
+    twin = replace(world.terms, seed=6)
     world.approve(twin)
     world.drive(world.coordinator(twin, "twin.db"))
     assert world.statement("s0").releases == 8
@@ -152,15 +153,15 @@ def test_terms_whose_digests_begin_alike_are_paid_for_separately(setups, tmp_pat
 def test_terms_that_are_equal_have_one_digest_and_no_others_stand_for_them(world):
     """Terms with mu = 0 and mu = -0 compared equal, so that a second run was taken for the first, and not paid for."""
     settings = (("eta", 0.05), ("gamma", 0.0))
-    plus = replace(world.agreement, method="p-admm-recycled", settings=settings, mu=0.0)
+    plus = replace(world.terms, method="p-admm-recycled", settings=settings, mu=0.0)
     minus = replace(plus, mu=-0.0, settings=(("eta", 0.05), ("gamma", -0.0)))
     assert plus == minus
     assert plus.digest == minus.digest
     assert replace(plus, epsilon=1).digest == plus.digest
-    assert Agreement.from_json(minus.as_json()).digest == plus.digest
+    assert stored_terms(minus.as_json()).digest == plus.digest
     for wrong in ({"rounds": 4.0}, {"seed": True}):
         with pytest.raises(InputError):
-            Agreement.from_json(json.dumps(json.loads(plus.as_json()) | wrong))
+            decode(Terms, json.loads(plus.as_json()) | wrong)
 
 
 # --- the owner's rules -----------------------------------------------------------------------------------------------

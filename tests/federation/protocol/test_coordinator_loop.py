@@ -10,7 +10,6 @@ import pytest
 
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
-from dpadmm.federation.agreement import Missing
 from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_loop import Interrupted, drive, drive_for_others
 from dpadmm.federation.coordinator_store import CoordinatorFiles
@@ -19,6 +18,7 @@ from dpadmm.federation.https.service import request_run
 from dpadmm.federation.keys import SigningKey, body_of, open_envelope
 from dpadmm.federation.messages import Answer, Step
 from dpadmm.federation.silo import Silo
+from dpadmm.federation.terms import Missing
 
 COMPLETE = {"edges": ((0, 1), (0, 2), (1, 2)), "wait_seconds": 30.0}
 
@@ -64,14 +64,14 @@ def test_a_coordinator_that_ends_before_it_completes_a_round_completes_it(world,
 
 
 def test_two_runs_in_one_file_know_nothing_of_each_other(world, calm):
-    later = replace(world.agreement, run="later")
+    later = replace(world.terms, run="later")
     world.approve(later)
     one, two = world.coordinator(), world.coordinator(later)
     world.drive(one)
     assert (two.round, two.stored.answers(1), two.stored.logged()) == (0, {}, [])
     world.drive(two)
     assert one.estimates().tolist() == calm
-    assert two.store.runs() == [world.agreement.digest, later.digest]
+    assert two.store.runs() == [world.terms.digest, later.digest]
 
 
 def test_what_is_no_answer_to_an_invitation_changes_nothing(world):
@@ -93,13 +93,13 @@ def test_a_run_is_driven_with_the_key_of_its_terms_alone(world):
     with pytest.raises(InputError):
         world.drive(coordinator)
     with pytest.raises(InputError):
-        type(coordinator).start(coordinator.store, replace(world.agreement, run="new"), coordinator._key)
-    assert coordinator.store.runs() == [world.agreement.digest]
+        type(coordinator).start(coordinator.store, replace(world.terms, run="new"), coordinator._key)
+    assert coordinator.store.runs() == [world.terms.digest]
 
 
 def test_an_owner_who_has_not_approved_yet_is_waited_for(setups, world):
     """As where a silo is served already, for another study."""
-    later = replace(world.agreement, run="later")
+    later = replace(world.terms, run="later")
     for name in ("s1", "s2"):
         world.silos[name].approve(later)
 
@@ -202,7 +202,7 @@ def test_a_transport_that_is_gone_leaves_the_run_as_it_is(setups, world):
                 raise Interrupted("no network")
             return super().receive()
 
-    transport = Gone(world.transport().silos, world.agreement)
+    transport = Gone(world.transport().silos, world.terms)
     drive_for_others(world.coordinator(), transport, transport.clock)
     again = world.coordinator()
     assert not again.stored.logged()
@@ -227,7 +227,7 @@ def test_a_file_that_is_damaged_while_it_is_watched(world, files):
             other.execute("DROP TABLE IF EXISTS round")
 
     with pytest.raises(FederationStopped, match=r"damaged; restore it from a backup\."):
-        request_run(files, world.agreement, away_seconds=5.0, check=damaged)
+        request_run(files, world.terms, away_seconds=5.0, check=damaged)
 
 
 def test_a_file_that_was_replaced_is_noticed(world, files, tmp_path):
@@ -238,8 +238,8 @@ def test_a_file_that_was_replaced_is_noticed(world, files, tmp_path):
         (tmp_path / "copy").replace(files.database)
 
     with pytest.raises(FederationStopped, match="replaced or removed"):
-        request_run(files, world.agreement, away_seconds=float("inf"), check=replaced)
-    run = open_run(files, world.agreement)
+        request_run(files, world.terms, away_seconds=float("inf"), check=replaced)
+    run = open_run(files, world.terms)
     files.database.unlink()
     with pytest.raises(FederationStopped, match="replaced or removed"):
         world.drive(run)

@@ -14,7 +14,7 @@ class TestInMemory(TransportContract):
         @contextmanager
         def carried(world):
             silos = {name: Silo(world.place / name) for name in world.silos}
-            yield setups.InMemory({name: (lambda silo=silo: silo) for name, silo in silos.items()}, world.agreement)
+            yield setups.InMemory({name: (lambda silo=silo: silo) for name, silo in silos.items()}, world.terms)
             for silo in silos.values():
                 silo.close()
 

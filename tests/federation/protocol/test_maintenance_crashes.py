@@ -11,10 +11,10 @@ from tests.federation.protocol.durable_steps import DurableSteps
 from dpadmm.errors import LedgerError, ResumeError
 from dpadmm.federation import keys
 from dpadmm.federation.admin.maintenance import change_data, rotate_coordinator_key, rotate_silo_key
-from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator_store import ENDED, CoordinatorFiles
 from dpadmm.federation.keys import SigningKey
 from dpadmm.federation.policy import Policy, SiloEntry
+from dpadmm.federation.terms import NoiseOrigin
 from dpadmm.privacy.ledger import Ledger
 
 
@@ -48,12 +48,12 @@ def half_way(setups, star_template, tmp_path_factory):
     return setups.closed(made)
 
 
-def type_text(silo, agreement) -> str:
+def type_text(silo, terms) -> str:
     """Return '' if the silo takes terms for its present table and key, else what it says."""
-    me, *others = agreement.participants
+    me, *others = terms.participants
     mine = replace(me, records=silo.records, key=silo.public_key)
     try:
-        silo.check_terms(replace(agreement, run="probe", participants=(mine, *others)))
+        silo.check_terms(replace(terms, run="probe", participants=(mine, *others)))
     except LedgerError as refusal:
         return str(refusal)
     return ""
@@ -71,7 +71,7 @@ def test_a_crash_at_any_step_of_new_data_leaves_the_old_the_new_or_says_what_to_
         with closing(setups.alone(world.first.files.directory)) as silo:
             silo.ledger.verify()
             said = silo.ledger.statement()
-            args = type_text(silo, world.agreement)
+            args = type_text(silo, world.terms)
             is_new = silo.policy.data.endswith("later.csv")
             assert said.releases == 1
             assert said.version == 2 or not is_new
@@ -102,7 +102,7 @@ def test_a_crash_at_any_step_of_a_new_key_leaves_the_old_the_new_or_says_what_to
         key = SigningKey.load(files.key).public  # there is one at every moment
         try:
             with closing(setups.alone(files.directory)) as silo:
-                args = type_text(silo, world.agreement)
+                args = type_text(silo, world.terms)
                 assert point is not None or not silo.unfinished()
         except ResumeError as refusal:
             args = str(refusal)

@@ -10,13 +10,6 @@ from dpadmm.core.release import PlannedNoise, masks_of, noisy_values
 from dpadmm.core.train import Problems, run_training
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
-from dpadmm.federation.agreement import (
-    Agreement,
-    Missing,
-    NoiseOrigin,
-    read_federation,
-    write_federation,
-)
 from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.inbox import encoding_of
 from dpadmm.federation.keys import fingerprint
@@ -25,7 +18,14 @@ from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import SiloDirectory
-from dpadmm.federation.terms import MOST_SUMMED, agreed_run
+from dpadmm.federation.terms import (
+    MOST_SUMMED,
+    Missing,
+    NoiseOrigin,
+    read_federation,
+    stored_terms,
+    write_federation,
+)
 from dpadmm.models.federated import federation_model
 from dpadmm.noise.masks import MOST_MULTIPLE
 from dpadmm.noise.sampler import SimulatedSampler
@@ -48,9 +48,9 @@ def make(setups, place, method="noisy-gradients", **terms):
 
 def run_here(terms, problem, *, is_masked):
     """Return the model of the in-process engine with the same test noise, with masks or without."""
-    masks = masks_of(len(terms.agreement.participants), "here") if is_masked else None
-    noise = PlannedNoise(terms.plan, SimulatedSampler(seed=terms.agreement.seed), masks=masks)
-    stopping = Stopping(rounds=terms.agreement.rounds)
+    masks = masks_of(len(terms.participants), "here") if is_masked else None
+    noise = PlannedNoise(terms.plan, SimulatedSampler(seed=terms.seed), masks=masks)
+    stopping = Stopping(rounds=terms.rounds)
     return LocalEngine(progress=False).run(terms.algorithm, problem, stopping, None, noise)
 
 
@@ -60,8 +60,8 @@ def test_the_model_is_that_of_the_in_process_run_bit_for_bit(setups, tmp_path, m
     coordinator = world.coordinator()
     carried = world.drive(coordinator).carried
     terms, outcome, problem = coordinator.terms, outcome_of(coordinator), world.problem()
-    sampler = SimulatedSampler(seed=world.agreement.seed)
-    (here,) = run_training(terms.spec, Problems([problem]), sampler, label="here").runs(terms.run)
+    sampler = SimulatedSampler(seed=world.terms.seed)
+    (here,) = run_training(terms.spec, Problems([problem]), sampler, label="here").runs()
     assert outcome.estimate.tolist() == here.last[:, 0].tolist()
     for run in (run_here(terms, problem, is_masked=False), run_here(terms, problem, is_masked=True)):
         assert outcome.estimate.tolist() == run.estimate[:, 0].tolist()
@@ -78,12 +78,12 @@ def test_round_zero_is_summed_under_masks_as_well(setups, tmp_path, method):
     carried = world.drive(coordinator).carried
     terms, outcome = coordinator.terms, outcome_of(coordinator)
     counts = np.stack([silo._records().counts() for silo in world.silos.values()])
-    plan, sampler = terms.spec.part(terms.profile, is_secure=False), SimulatedSampler(seed=terms.agreement.seed)
+    plan, sampler = terms.spec.part(terms.spec.sums[0], is_secure=False), SimulatedSampler(seed=terms.seed)
     for masks in (None, masks_of(len(counts), "profile")):
-        pooled = noisy_values(terms.profile, plan, counts[:, :, None], PlannedNoise(plan, sampler, masks=masks))
+        pooled = noisy_values(terms.spec.sums[0], plan, counts[:, :, None], PlannedNoise(plan, sampler, masks=masks))
         assert coordinator.counts().tolist() == pooled[0, :, 0].tolist()
     rows = setups.stacked(world.silos.values(), encoding_of(terms, setups.SCHEMA, outcome.counts))
-    problem = Problem.of(EmpiricalRisk(rows, Logistic(), terms.agreement.mu))
+    problem = Problem.of(EmpiricalRisk(rows, Logistic(), terms.mu))
     assert outcome.estimate.tolist() == run_here(terms, problem, is_masked=True).estimate[:, 0].tolist()
     assert terms.releases(0, 0)[0].certificate.theorem == "C11 + C12"
     kinds = [messages.read(one.envelope[64:]) for one in carried if not one.is_request]
@@ -95,16 +95,16 @@ def test_round_zero_is_summed_under_masks_as_well(setups, tmp_path, method):
 
 
 def test_one_colluder_is_assumed_and_none_must_be_said(setups, world, tmp_path):
-    plain = world.agreement
+    plain = world.terms
     masked = setups.changed(plain, method="noisy-gradients", settings=(("step", 0.5),), **setups.MASKED)
     none = setups.changed(masked, colluders=0)
     assert [each.protection.colluders for each in (masked, plain)] == [1, 0]
     assert len({plain.digest, masked.digest, none.digest}) == 3
     for terms in (masked, none):
-        assert Agreement.from_json(terms.as_json()) == terms
+        assert stored_terms(terms.as_json()) == terms
         write_federation(tmp_path / "f.toml", terms)
         assert read_federation(tmp_path / "f.toml").digest == terms.digest
-    assert agreed_run(none).releases(0, 1)[0].certificate.protection.colluders == 0
+    assert none.releases(0, 1)[0].certificate.protection.colluders == 0
 
 
 @pytest.mark.parametrize(
@@ -121,24 +121,24 @@ def test_one_colluder_is_assumed_and_none_must_be_said(setups, world, tmp_path):
 def test_terms_under_masks_that_cannot_be(setups, world, change, args):
     masked = {"method": "noisy-gradients", "settings": (("step", 0.5),)} | setups.MASKED
     with pytest.raises(InputError, match=args):
-        agreed_run(setups.changed(world.agreement, **(masked | change)))
+        setups.changed(world.terms, **(masked | change)).check()
 
 
 def test_more_silos_than_texts_can_add_up_are_refused(setups, world, monkeypatch):
     assert MOST_SUMMED * MOST_MULTIPLE < 2**63
-    masked = setups.changed(world.agreement, method="noisy-gradients", settings=(("step", 0.4),), **setups.MASKED)
+    masked = setups.changed(world.terms, method="noisy-gradients", settings=(("step", 0.4),), **setups.MASKED)
     monkeypatch.setattr("dpadmm.federation.terms.MOST_SUMMED", 2)
     with pytest.raises(InputError, match="at most 2 silos"):
-        agreed_run(masked)
+        masked.check()
 
 
 def test_shares_of_the_noise_allow_for_the_colluders(setups, world):
-    masked = setups.changed(world.agreement, method="noisy-gradients", settings=(("step", 0.5),), **setups.MASKED)
-    release, none = (agreed_run(setups.changed(masked, colluders=t)).releases(0, 1)[0] for t in (1, 0))
+    masked = setups.changed(world.terms, method="noisy-gradients", settings=(("step", 0.5),), **setups.MASKED)
+    release, none = (setups.changed(masked, colluders=t).releases(0, 1)[0] for t in (1, 0))
     assert release.noise_std == pytest.approx(none.noise_std, rel=1e-6)
     assert release.share_std == pytest.approx(release.noise_std / np.sqrt(2), rel=1e-12)
     assert none.share_std == pytest.approx(none.noise_std / np.sqrt(3), rel=1e-12)
-    assert agreed_run(masked).epsilon(0, 4) == pytest.approx(1.0, rel=1e-6)
+    assert masked.spent_epsilon(0, 4) == pytest.approx(1.0, rel=1e-6)
 
 
 # --- the owner's rules -----------------------------------------------------------------------------------------------
@@ -148,12 +148,12 @@ def test_no_trust_is_needed_and_an_eavesdroppers_budget_is_not_enough(setups, tm
     """The ledger of a silo that counts against whoever sees every message knows no masks."""
     world = make(setups, tmp_path)
     assert not world.first.policy.trusts_coordinator
-    assert not agreed_run(world.agreement).sends_bare
+    assert not world.terms.sends_bare
     other = SiloDirectory(tmp_path / "other")
     other.create(setups.changed(world.first.policy, view=View.EAVESDROPPER), 2.0, 1e-5)
     silo = Silo(other.directory)
-    people = (replace(world.agreement.participants[0], key=silo.public_key), *world.agreement.participants[1:])
-    terms = replace(world.agreement, participants=people)
+    people = (replace(world.terms.participants[0], key=silo.public_key), *world.terms.participants[1:])
+    terms = replace(world.terms, participants=people)
     for person in people[1:]:
         silo.confirm_peer(person.name, fingerprint(person.key))
     with pytest.raises(Refusal, match="create the silo with --view aggregate"):
@@ -169,7 +169,7 @@ def test_no_trust_is_needed_and_an_eavesdroppers_budget_is_not_enough(setups, tm
 
 def test_the_same_method_without_masks_is_not_run(setups, tmp_path):
     world = make(setups, tmp_path)
-    plain = setups.changed(world.agreement, view=View.EAVESDROPPER, run="plain")
+    plain = setups.changed(world.terms, view=View.EAVESDROPPER, run="plain")
     with pytest.raises(Refusal, match="messages without noise to the coordinator"):
         world.first.approve(plain)
 
@@ -184,7 +184,7 @@ def test_the_policy_says_how_many_may_look_and_how_much_noise_there_is(setups, t
     policy.save(world.first.files.policy)
     assert Policy.load(world.first.files.policy) == policy
     with pytest.raises(Refusal, match=args):
-        world.first.approve(world.agreement)
+        world.first.approve(world.terms)
 
 
 def test_a_policy_without_colluders_covers_one(setups, world):
@@ -192,7 +192,7 @@ def test_a_policy_without_colluders_covers_one(setups, world):
     for view in (View.PUBLIC, View.EAVESDROPPER):
         with pytest.raises(Refusal, match="requires colluders to be at least 1, got 0"):
             setups.changed(world.first.policy, view=view).check_terms(
-                setups.changed(world.agreement, **masked, colluders=0)
+                setups.changed(world.terms, **masked, colluders=0)
             )
     path = world.first.files.policy
     setups.changed(world.first.policy, view=View.AGGREGATE, colluders=0).save(path)
@@ -209,14 +209,14 @@ def test_a_fingerprint_that_is_none(world, reported):
 
 
 def test_a_fingerprint_may_be_typed_as_people_do(world):
-    key = world.agreement.participants[1].key
+    key = world.terms.participants[1].key
     digits = fingerprint(key)
-    assert "s1" in world.first.unconfirmed(world.agreement)
+    assert "s1" in world.first.unconfirmed(world.terms)
     for typed in (digits, digits.upper(), digits.replace("-", " "), digits.replace("-", "")):
         world.first.confirm_peer("s1", typed)
-        assert "s1" not in world.first.unconfirmed(world.agreement)
+        assert "s1" not in world.first.unconfirmed(world.terms)
     world.first.confirm_peer("s1", digits[:-1] + ("0" if digits[-1] != "0" else "1"))
-    assert "s1" in world.first.unconfirmed(world.agreement)
+    assert "s1" in world.first.unconfirmed(world.terms)
 
 
 # --- durability ------------------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def test_a_mask_key_is_erased_when_the_last_answer_is_stored(setups, tmp_path):
     again = setups.reopened(world)
     query = "SELECT reply FROM answer WHERE round = 4"
     assert again.first.store.rows(query) == [(last,)]
-    twin = again.coordinator(world.agreement, "twin.db")  # the silos repeat all they have answered
+    twin = again.coordinator(world.terms, "twin.db")  # the silos repeat all they have answered
     again.drive(twin)
     assert twin.estimates().tolist() == coordinator.estimates().tolist()
     assert again.statement("s0").releases == 4
@@ -278,16 +278,16 @@ def test_a_secure_run_says_who_sees_what(setups, tmp_path, is_counted):
     coordinator = world.coordinator()
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
-    for silo in outcome.silos:
+    model = federation_model(outcome, setups.SCHEMA)
+    for name, silo in zip(world.silos, outcome.costs, strict=True):
         assert silo.view == "aggregate"
         assert "C12" in silo.certificate
         assert silo.epsilon == pytest.approx(1.0, rel=1e-6)
-        assert world.statement(silo.name).spent_epsilon == pytest.approx(1.0, rel=1e-6)
-    assert any("at most 1 of the 3 silos look" in args for args in outcome.assumptions)
-    assert not any("trusted" in args for args in outcome.assumptions)
+        assert world.statement(name).spent_epsilon == pytest.approx(1.0, rel=1e-6)
+    assert any("at most 1 of the 3 silos look" in args for args in model.guarantee.assumptions)
+    assert not any("trusted" in args for args in model.guarantee.assumptions)
     release = coordinator.terms.releases(0, 1)[0]
-    assert outcome.silos[0].noise_level == release.noise_std
-    model = federation_model(outcome, setups.SCHEMA)
+    assert outcome.costs[0].noise_level == release.noise_std
     assert ReleasedModel.load(model.save(tmp_path / "model.json")) == model
     assert model.guarantee.protection.view.value == "aggregate"
     assert ("messages", "masked, with up to 1 colluding silo") in model.choice.settings
@@ -301,8 +301,8 @@ def test_a_ledger_that_counts_against_the_public_takes_masked_sums_too(setups, t
     files = SiloDirectory(tmp_path / "trusting")
     files.create(setups.changed(world.first.policy, view=View.PUBLIC), 2.0, 1e-5)
     silo = Silo(files.directory)
-    people = (replace(world.agreement.participants[0], key=silo.public_key), *world.agreement.participants[1:])
-    terms = replace(world.agreement, participants=people, run="trusting")
+    people = (replace(world.terms.participants[0], key=silo.public_key), *world.terms.participants[1:])
+    terms = replace(world.terms, participants=people, run="trusting")
     world.silos["s0"] = silo
     world.approve(terms)
     coordinator = world.coordinator(terms)

@@ -9,13 +9,12 @@ import pytest
 
 from dpadmm.core.release import PlannedNoise
 from dpadmm.federation import messages
-from dpadmm.federation.agreement import Participant
 from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.federation.masked_sums import masks_among
 from dpadmm.federation.messages import Answer, Joined, Refused
 from dpadmm.federation.silo import ENDED
-from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.terms import Participant
 from dpadmm.noise.masks import MaskKey, PairwiseMasks, pairwise_masks, sum_uint64, to_uint64
 
 ZERO = np.zeros((2, 3))  # a broadcast of noisy gradients
@@ -29,11 +28,11 @@ def world(masked_world):
 
 def masks_of(silo, world):
     """Return the masks that a silo has made, from its own file."""
-    digest = world.agreement.digest
+    digest = world.terms.digest
     query = "SELECT secret, roster FROM mask WHERE digest = ?"
     ((secret, roster),) = silo.store.rows(query, digest)
-    agent = world.agreement.agent(silo.policy.name)
-    return masks_among(world.agreement, agent, MaskKey.of(secret), tuple(json.loads(roster)))
+    agent = world.terms.agent(silo.policy.name)
+    return masks_among(world.terms, agent, MaskKey.of(secret), tuple(json.loads(roster)))
 
 
 # --- what colluders learn --------------------------------------------------------------------------------------------
@@ -94,9 +93,9 @@ def test_one_key_for_two_silos_is_refused(world):
 def test_invented_silos_are_not_approved(setups, tmp_path):
     """The coordinator writes two silos of its own into the terms, whose shares of the noise it would know."""
     world = setups.masked(tmp_path)
-    people = list(world.agreement.participants)
+    people = list(world.terms.participants)
     invented = [Participant(f"ghost{i}", 50, SigningKey.create(tmp_path / f"{i}.key").public) for i in range(2)]
-    terms = replace(world.agreement, participants=(*people, *invented), run="ghosts")
+    terms = replace(world.terms, participants=(*people, *invented), run="ghosts")
     with pytest.raises(
         Refusal, match=r"ghost0, ghost1 are not confirmed.*over a channel other than.*silo approve --peer"
     ):
@@ -108,16 +107,16 @@ def test_invented_silos_are_not_approved(setups, tmp_path):
 
 def test_a_coordinator_in_the_place_of_a_silo_is_not_approved(setups, tmp_path):
     world = setups.masked(tmp_path, approves=False)
-    people, mine = list(world.agreement.participants), SigningKey.create(tmp_path / "mine.key")
+    people, mine = list(world.terms.participants), SigningKey.create(tmp_path / "mine.key")
     for name in ("s1", "s2"):
         world.first.confirm_peer(name, fingerprint(world.silos[name].public_key))
-    world.first.approve(world.agreement)
+    world.first.approve(world.terms)
     people[1] = replace(people[1], key=mine.public)
     with pytest.raises(Refusal, match="s1 are not confirmed"):
-        world.first.approve(replace(world.agreement, participants=tuple(people), run="between"))
-    swapped = (people[0], *(replace(people[i], key=world.agreement.participants[3 - i].key) for i in (1, 2)))
+        world.first.approve(replace(world.terms, participants=tuple(people), run="between"))
+    swapped = (people[0], *(replace(people[i], key=world.terms.participants[3 - i].key) for i in (1, 2)))
     with pytest.raises(Refusal, match="s1, s2 are not confirmed"):
-        world.first.approve(replace(world.agreement, participants=swapped, run="swapped"))
+        world.first.approve(replace(world.terms, participants=swapped, run="swapped"))
 
 
 def test_an_identity_that_turns_out_wrong_stops_a_run_at_once(world):
@@ -133,8 +132,8 @@ def test_an_identity_that_turns_out_wrong_stops_a_run_at_once(world):
 def test_a_coordinator_in_the_middle_of_the_mask_keys(world):
     roster = world.roster()
     own = messages.read(roster[0][64:]).mask_key
-    terms = agreed_run(world.agreement)
-    other = terms.agreement.digest[::-1]
+    terms = world.terms
+    other = terms.digest[::-1]
     low_order = "00" * 32
     for relay, args in (
         ([roster[0], world.keyed(1, key=world.key), roster[2]], "signature"),  # its own key, signed by itself
@@ -152,7 +151,7 @@ def test_a_coordinator_in_the_middle_of_the_mask_keys(world):
         ([roster[0], world.keyed(1, mask_key="ab"), roster[2]], "64 lower-case hex"),
         ([roster[0], world.keyed(1, mask_key="words"), roster[2]], "64 lower-case hex"),
         (
-            [roster[0], world.silos["s1"].key.seal(Joined(terms.agreement.digest, 1, terms.mark).encode()), roster[2]],
+            [roster[0], world.silos["s1"].key.seal(Joined(terms.digest, 1, terms.plan_mark).encode()), roster[2]],
             "without a mask key",
         ),
         ([roster[0], roster[1][:-9], roster[2]], "signature"),
@@ -187,7 +186,7 @@ def test_other_keys_shown_to_other_silos_hide_even_the_sum(setups, world, monkey
         shown = [*roster[:2], world.keyed(2, mask_key=key.public)]
         args = world.reply(f"s{agent}", world.ask(1, agent, relay=shown)).values.array
         publics = tuple(messages.read(one[64:]).mask_key for one in shown)
-        masks = masks_among(world.agreement, 2, key, publics)
+        masks = masks_among(world.terms, 2, key, publics)
         only = tuple(secret if i == agent else None for i, secret in enumerate(masks.secrets))
         left.append(sum_uint64([args, replace(masks, secrets=only).values("broadcast", 1, 3)]))
     hidden = sum_uint64(left) - sum_uint64([bare[0, 1], bare[1, 1]])

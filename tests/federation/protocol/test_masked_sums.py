@@ -9,7 +9,6 @@ from dpadmm.errors import InputError
 from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.masked_sums import TakenSum, read_summand, total_of
 from dpadmm.federation.messages import Answer, Joined, Vector
-from dpadmm.federation.terms import agreed_run
 from dpadmm.noise.masks import sum_uint64
 from dpadmm.noise.mechanisms import MessageKind
 
@@ -23,7 +22,7 @@ def world(masked_world):
 
 
 def test_a_sum_without_somebody_means_nothing(setups, world, monkeypatch):
-    bare, roster, terms = setups.recorded_shares(monkeypatch), world.roster(), agreed_run(world.agreement)
+    bare, roster, terms = setups.recorded_shares(monkeypatch), world.roster(), world.terms
     answers = [world.silos[name].answer(world.ask(1, agent, relay=roster)) for agent, name in enumerate(world.silos)]
     parts = [read_summand(envelope, terms, agent, 1) for agent, envelope in enumerate(answers)]
     assert np.isfinite(total_of(terms, 1, parts)).all()
@@ -50,7 +49,7 @@ def test_a_replayed_answer_of_another_run_or_round_is_refused(world):
 
 def answered(world, agent, args, k=1):
     """Return words that a registered but malicious silo signs."""
-    made = Answer(world.agreement.digest, agent, k, Vector.of(np.asarray(args, dtype=np.uint64)))
+    made = Answer(world.terms.digest, agent, k, Vector.of(np.asarray(args, dtype=np.uint64)))
     return world.silos[f"s{agent}"].key.seal(made.encode())
 
 
@@ -64,7 +63,7 @@ def test_texts_that_are_no_part_of_the_sum_are_refused(world):
         (answered(world, 1, [1, 2, 3, 4]), "s1 sent 4 words, not 3"),
         (answered(world, 1, []), "s1 sent 0 words, not 3"),
         (answered(world, 1, [1, 2, 3], k=2), "replayed"),
-        (seal(Answer(world.agreement.digest, 1, 1, Vector.of(np.zeros(3))).encode()), "not an answer in u8"),
+        (seal(Answer(world.terms.digest, 1, 1, Vector.of(np.zeros(3))).encode()), "not an answer in u8"),
         (seal(json.dumps(body | {"values": values | {"data": values["data"][:-4]}}).encode()), "do not make an array"),
         (seal(json.dumps(body | {"values": values | {"data": values["data"][:-1]}}).encode()), "must be base64"),
         (seal(json.dumps(body | {"values": [1, 2, 3]}).encode()), "must be an object"),
@@ -101,12 +100,12 @@ def test_a_sum_that_means_nothing_stops_the_run(world, lie, args):
 
 
 def test_a_silo_with_another_grid_is_refused_when_it_joins(world):
-    coordinator, terms = world.coordinator(), agreed_run(world.agreement)
+    coordinator, terms = world.coordinator(), world.terms
     for agent in (0, 2):
         coordinator.accept(world.silos[f"s{agent}"].public_key, world.silos[f"s{agent}"].answer(coordinator.invitation))
     with pytest.raises(FederationStopped, match="different noise"):
-        coordinator.accept(world.keys[1], world.keyed(1, plan=terms.mark[::-1]))
-    plain = Joined(world.agreement.digest, 1, terms.mark)
+        coordinator.accept(world.keys[1], world.keyed(1, plan=terms.plan_mark[::-1]))
+    plain = Joined(world.terms.digest, 1, terms.plan_mark)
     with pytest.raises(FederationStopped, match="without a mask key"):
         coordinator.accept(world.keys[1], world.silos["s1"].key.seal(plain.encode()))
     assert coordinator.absent == [1]

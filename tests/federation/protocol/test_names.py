@@ -88,7 +88,7 @@ def test_names_that_look_the_same_are_shown_apart_by_nobody():
 
 @pytest.mark.parametrize("name", ["CON", "-rf", "s\u043e", "a/b", "s1."])
 def test_all_names_are_checked(world, tmp_path, name):
-    terms = world.agreement
+    terms = world.terms
     with pytest.raises(InputError, match="The name of a run"):
         replace(terms, run=name)
     with pytest.raises(InputError, match="The name of a silo"):
@@ -99,6 +99,6 @@ def test_all_names_are_checked(world, tmp_path, name):
 
 
 def test_terms_with_names_that_look_alike_are_refused(world):
-    people = (replace(world.agreement.participants[0], name="S1"), *world.agreement.participants[1:])
+    people = (replace(world.terms.participants[0], name="S1"), *world.terms.participants[1:])
     with pytest.raises(InputError, match="confused"):
-        replace(world.agreement, participants=people)
+        replace(world.terms, participants=people)

@@ -9,12 +9,11 @@ from tests.page_facts import facts_of
 
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.federation.admin.maintenance import change_data
-from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.messages import Answer, Joined
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.policy import Policy, SiloEntry
-from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.terms import NoiseOrigin
 from dpadmm.models.federated import federation_model
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.protection import NeighbouringRelation
@@ -46,7 +45,7 @@ def test_a_silo_goes_on_with_new_data_under_the_same_key_and_budget(setups, star
     star.approve(later)
     star.drive(star.coordinator(later, "later.db"))
     after = star.statement("s0")
-    both = [each for terms in (star.agreement, later) for each in agreed_run(terms).all_releases(0)]
+    both = [each for terms in (star.terms, later) for each in terms.all_releases(0)]
     assert after.releases == 6
     assert after.spent_epsilon == pytest.approx(compose(both).epsilon(1e-5), rel=1e-9)
 
@@ -123,11 +122,11 @@ def test_an_abandoned_run_is_never_answered_again(star, setups, table):
         for envelope in (star.invite(), star.ask(1), star.ask(2, inbox=np.zeros((2, 3)))):
             star.refuses(envelope, "permanently closed at this silo", releases=1)
         with pytest.raises(Refusal, match="closed at this silo"):
-            star.first.approve(star.agreement)
+            star.first.approve(star.terms)
         with pytest.raises(Refusal, match="closed at this silo"):
-            star.first.store.join(star.agreement)  # by a process that had checked before it was closed
+            star.first.store.join(star.terms)  # by a process that had checked before it was closed
         change(star, star.place / "s0.csv")
-    assert star.agreement.digest not in [each.digest for each in star.first.store.agreements()]
+    assert star.terms.digest not in [each.digest for each in star.first.store.all_terms()]
     assert "closed: run 'test'" in " ".join(f"{each.event}: {each.detail}" for each in star.first.store.log())
 
 
@@ -137,7 +136,7 @@ def test_a_run_that_was_approved_but_not_joined_goes_on_if_its_terms_fit(setups,
     assert isinstance(star.reply("s0", star.invite()), Joined)
     done = change(star, setups.grown(star), may_close=True)
     assert (done.closed, done.unfit) == (("test",), ())
-    other = replace(star.agreement, run="other")
+    other = replace(star.terms, run="other")
     star.first.store.approve(other)
     assert change(star, setups.corrected(star), may_close=True).unfit == ()
     assert change(star, setups.grown(star)).unfit == ("other",)

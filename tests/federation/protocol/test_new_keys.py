@@ -80,7 +80,7 @@ def test_runs_under_way_keep_the_key(setups, star):
 
 
 def test_terms_with_the_old_key_cannot_be_joined_and_cost_nothing_any_more(star):
-    assert [each.agreement for each in open_runs(star.first)] == [star.agreement]
+    assert [each.terms for each in open_runs(star.first)] == [star.terms]
     assert rotate(star).unfit == ("test",)
     star.refuses(star.invite(), "a different key for s0")
     assert open_runs(star.first) == []
@@ -94,8 +94,8 @@ def test_other_owners_must_confirm_the_new_fingerprint(setups, masked_world):
         world.silos["s1"].approve(later)
     world.silos["s1"].confirm_peer("s0", fingerprint(world.first.public_key))
     world.silos["s1"].approve(later)
-    world.silos["s1"].store.join(world.agreement)
-    ask = world.key.seal(Step(world.agreement.digest, 1, 1, Vector.of(np.zeros((0, 3))), ()).encode())
+    world.silos["s1"].store.join(world.terms)
+    ask = world.key.seal(Step(world.terms.digest, 1, 1, Vector.of(np.zeros((0, 3))), ()).encode())
     world.refuses(ask, "identity keys of s0", name="s1")  # old terms, with the old key, are over there too
 
 
@@ -165,16 +165,16 @@ def test_a_copy_from_before_under_old_terms_is_shown_of_what_was_seen_under_the_
     old = put_back(star, backup)
     old.answer(star.invite())
     question = old.answer(star.ask(1))
-    confirm = messages.ConfirmPeers(star.agreement.digest, 1, (question,))
+    confirm = messages.ConfirmPeers(star.terms.digest, 1, (question,))
     confirmation = star.reply("s1", star.key.seal(confirm.encode())).relay
-    handed = star.key.seal(messages.Confirmations(star.agreement.digest, 0, confirmation).encode())
+    handed = star.key.seal(messages.Confirmations(star.terms.digest, 0, confirmation).encode())
     assert isinstance(messages.read(old.answer(handed)[64:]), Refused)
     assert "its own files know of none" in old.store.log()[-1].detail
 
 
 def test_a_copy_from_before_under_old_open_terms_is_not_shown_of_runs_under_the_new_key(setups, star):
     """Documented as unprotected: nobody can know that the two keys are one silo's. So old terms must be finished."""
-    other = replace(star.agreement, run="other")
+    other = replace(star.terms, run="other")
     star.approve(other)
     backup = backup_of(star)
     rotate(star)
@@ -184,7 +184,7 @@ def test_a_copy_from_before_under_old_open_terms_is_not_shown_of_runs_under_the_
     old = put_back(star, backup)
     for name in ("s0", "s1"):
         star.silos[name].answer(star.invite(other))
-    question = old.answer(star.ask(1, agreement=other))
+    question = old.answer(star.ask(1, terms=other))
     confirmation = star.reply("s1", star.key.seal(messages.ConfirmPeers(other.digest, 1, (question,)).encode())).relay
     handed = star.key.seal(messages.Confirmations(other.digest, 0, confirmation).encode())
     assert isinstance(messages.read(old.answer(handed)[64:]), messages.Confirmed)
@@ -203,19 +203,19 @@ def office(star):
 
 
 def test_a_coordinator_gets_another_key_and_shows_finished_runs(star, office):
-    run = open_run(office, star.agreement)
+    run = open_run(office, star.terms)
     star.drive(run)
     run.close()
     done = rotate_coordinator_key(office, is_old_kept=True, may_close=False)
     assert (done.before, done.closed) == (star.key.public, ())
     assert office.key().public == done.key.public != done.before
     assert SigningKey.load(done.kept).public == done.before
-    with closing(open_run(office, star.agreement)) as run:
+    with closing(open_run(office, star.terms)) as run:
         run.ask()
         assert run.stored.state()[0] == "done"
     with pytest.raises(InputError, match="different coordinator's key"):
-        open_run(office, replace(star.agreement, run="new, with the old key"))
-    later = replace(star.agreement, run="later", coordinator=done.key.public)
+        open_run(office, replace(star.terms, run="new, with the old key"))
+    later = replace(star.terms, run="later", coordinator=done.key.public)
     star.approve(later)
     star.key = office.key()
     with closing(open_run(office, later)) as run:
@@ -225,15 +225,15 @@ def test_a_coordinator_gets_another_key_and_shows_finished_runs(star, office):
 
 
 def test_a_coordinators_unfinished_runs_are_ended_for_good_or_keep_the_key(star, office):
-    with closing(open_run(office, star.agreement)) as run:
+    with closing(open_run(office, star.terms)) as run:
         run.ask()
     with pytest.raises(InputError, match=r"'test'.*--abandon"):
         rotate_coordinator_key(office, is_old_kept=True, may_close=False)
     assert office.key().public == star.key.public
-    with closing(open_run(office, star.agreement)) as run:
+    with closing(open_run(office, star.terms)) as run:
         assert run.stored.state()[0] == "wanted"
     assert rotate_coordinator_key(office, is_old_kept=True, may_close=True).closed == ("test",)
-    with closing(open_run(office, star.agreement)) as run:
+    with closing(open_run(office, star.terms)) as run:
         run.stop("something else")
         state, reason = run.stored.state()
         assert (state, "key has changed" in reason) == ("ended", True)

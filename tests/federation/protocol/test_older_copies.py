@@ -11,7 +11,6 @@ from tests.federation.protocol.durable_steps import DurableSteps
 
 from dpadmm.errors import LedgerError
 from dpadmm.federation import messages, sqlite_file
-from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator_loop import Interrupted, drive
 from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.keys import SigningKey
@@ -26,7 +25,7 @@ from dpadmm.federation.messages import (
 )
 from dpadmm.federation.rollback_detection import seen_of
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.terms import NoiseOrigin
 from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.ledger import store
 
@@ -199,15 +198,15 @@ def confirmations(world, asked, names=("s1", "s2")):
     """Return what these silos have to say."""
     found = []
     for name in names:
-        agent = world.agreement.agent(name)
-        request = world.key.seal(ConfirmPeers(world.agreement.digest, agent, (asked,)).encode())
+        agent = world.terms.agent(name)
+        request = world.key.seal(ConfirmPeers(world.terms.digest, agent, (asked,)).encode())
         found += world.reply(name, request).relay
     return tuple(found)
 
 
 def handed(world, silo, relay, key=None):
     """Hand confirmations to the first silo; return its answer."""
-    request = Confirmations(world.agreement.digest, 0, tuple(relay))
+    request = Confirmations(world.terms.digest, 0, tuple(relay))
     return messages.read(silo.answer((key or world.key).seal(request.encode()))[64:])
 
 
@@ -257,14 +256,14 @@ def test_more_silos_must_confirm_where_more_may_collude(setups, tmp_path):
 def test_one_silo_that_has_seen_more_outweighs_all_others(world, confirmation_request):
     silo, asked = confirmation_request
     one, two = confirmations(world, asked)
-    more = world.silos["s2"].key.seal(replace(messages.read(two[64:]), seen={world.agreement.digest: 3}).encode())
+    more = world.silos["s2"].key.seal(replace(messages.read(two[64:]), seen={world.terms.digest: 3}).encode())
     assert isinstance(handed(world, silo, [one, more]), Refused)
     assert "its own files know of none" in world.first.store.log()[-1].detail
 
 
 def test_who_is_asked_to_confirm_checks_who_asks(world, confirmation_request):
     _, asked = confirmation_request
-    digest = world.agreement.digest
+    digest = world.terms.digest
     stranger = SigningKey.create(world.place / "stranger.key")
     for request, key, command in (
         (ConfirmPeers(digest, 1, (asked,)), stranger, "signature"),
@@ -278,11 +277,11 @@ def test_who_is_asked_to_confirm_checks_who_asks(world, confirmation_request):
 
 def test_what_a_silo_has_seen_of_another(setups, tmp_path):
     fixed = {"edges": (), "settings": {"gamma": 1.0}}
-    star = agreed_run(setups.make(tmp_path / "star", rounds=5, method="fp-federated", **fixed).agreement)
+    star = setups.make(tmp_path / "star", rounds=5, method="fp-federated", **fixed).terms
     assert [seen_of(star, 0, last) for last in (None, 1, 2, 5)] == [0, 0, 2, 5]
-    counted = agreed_run(setups.make(tmp_path / "counted", rounds=5, **setups.COUNTED).agreement)
+    counted = setups.make(tmp_path / "counted", rounds=5, **setups.COUNTED).terms
     assert [seen_of(counted, 0, last) for last in (None, 0, 1, 2)] == [0, 0, 1, 2]
-    walk = agreed_run(setups.make(tmp_path / "walk", rounds=9, method="fp-walk", **fixed).agreement)
+    walk = setups.make(tmp_path / "walk", rounds=9, method="fp-walk", **fixed).terms
     (visited,) = {walk.asked(9)[0]}
     own = [k for k in range(1, 9) if visited in walk.asked(k)]
     assert seen_of(walk, visited, 9) == (own[-1] + 1 if own else 0)
@@ -291,7 +290,7 @@ def test_what_a_silo_has_seen_of_another(setups, tmp_path):
 def test_a_confirmation_says_no_more_than_it_has_to(world, confirmation_request):
     _, asked = confirmation_request
     reported = messages.read(confirmations(world, asked, ["s1"])[0][64:])
-    assert reported == Confirmation(world.agreement.digest, 1, 0, messages.read(asked[64:]).nonce, {})
+    assert reported == Confirmation(world.terms.digest, 1, 0, messages.read(asked[64:]).nonce, {})
 
 
 def test_a_directory_that_has_forgotten_another_run_is_refused_too(setups, world, tmp_path, draws):
@@ -303,8 +302,8 @@ def test_a_directory_that_has_forgotten_another_run_is_refused_too(setups, world
     driven(world, "run.db")
     shutil.rmtree(directory)
     shutil.copytree(tmp_path / "backup", directory)
-    again = replace(setups.reopened(world), agreement=replace(world.agreement, run="another"))
-    again.approve(again.agreement)
+    again = replace(setups.reopened(world), terms=replace(world.terms, run="another"))
+    again.approve(again.terms)
     for silo in again.silos.values():
         silo.close()
     before = len(draws)
@@ -312,4 +311,4 @@ def test_a_directory_that_has_forgotten_another_run_is_refused_too(setups, world
         driven(again, "another.db")
     assert len(draws) == before
     with closing(Silo(directory)) as silo:
-        assert f"answer round 2 of the run {world.agreement.digest[:16]}" in silo.store.log()[-1].detail
+        assert f"answer round 2 of the run {world.terms.digest[:16]}" in silo.store.log()[-1].detail

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,8 +13,8 @@ from tests.page_facts import facts_of
 from dpadmm.core.model import DataLocation, ReleasedModel
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.outcome import outcome_of
+from dpadmm.federation.terms import NoiseOrigin
 from dpadmm.models.federated import federation_model
 
 
@@ -38,12 +38,12 @@ def test_the_model_says_what_it_cost_every_silo(setups, tmp_path, noise):
     outcome = outcome_of(coordinator)
     model = federation_model(outcome, setups.SCHEMA)
     facts = facts_of(model.report(name="model.json"))
-    for silo, fact, cost in zip(outcome.silos, model.silos, facts["cost"], strict=True):
-        assert asdict(silo) == {"name": fact.name, "records": fact.records} | asdict(fact.cost)
-        assert f"ε = {silo.epsilon:.6g} at" in cost
-        assert f"{silo.name}: epsilon {silo.epsilon:.6g}" in model.statement
-    assert facts["silo"] == [silo.name for silo in outcome.silos]
-    assert len(facts["own-ledger"]) == len(outcome.silos)
+    for paid, fact, cost in zip(outcome.costs, model.silos, facts["cost"], strict=True):
+        assert fact.cost == paid
+        assert f"ε = {paid.epsilon:.6g} at" in cost
+        assert f"{fact.name}: epsilon {paid.epsilon:.6g}" in model.statement
+    assert facts["silo"] == list(world.silos)
+    assert len(facts["own-ledger"]) == len(outcome.costs)
     assert facts["ledger-run"] == [model.run]
     ledger = "silo.db" if noise is NoiseOrigin.SECURE else "rehearsal.db"
     assert facts["command"][2:] == [f"dpadmm report model.json --ledger SILO/{ledger}"]
@@ -55,7 +55,7 @@ def test_the_model_says_what_it_cost_every_silo(setups, tmp_path, noise):
     assert len(rehearsed["command"]) == 1
     assert model.guarantee.is_private_release == (noise is NoiseOrigin.SECURE)
     assert ("not-private" in facts) == (noise is NoiseOrigin.TEST)
-    assert ("digest of the terms", world.agreement.digest) in model.choice.settings
+    assert ("digest of the terms", world.terms.digest) in model.choice.settings
 
 
 def test_a_federations_model_is_a_model_like_any_other(setups, tmp_path):

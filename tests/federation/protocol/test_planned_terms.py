@@ -12,10 +12,9 @@ from dpadmm.core.task import ProfileRule, TableShape
 from dpadmm.data.columns import ClassLabel
 from dpadmm.data.profile import ProfileForm
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.outcome import outcome_of
-from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.terms import NoiseOrigin, Participant, read_federation, stored_terms, write_federation
 from dpadmm.models.federated import federation_model
 from dpadmm.networks import path
 from dpadmm.noise.sampler import SimulatedSampler
@@ -77,11 +76,11 @@ def test_softmax_over_several_classes(three_classes, tmp_path, method, protectio
     world = three_classes.make(
         tmp_path, method, approves=False, **(three_classes.MASKED if protection is MASKED else {})
     )
-    made, known = planned(method, loss=Softmax(3), protection=protection), world.agreement
+    made, known = planned(method, loss=Softmax(3), protection=protection), world.terms
     people = (known.participants, known.coordinator, known.schema)
     terms = federation_terms(made, "planned", *people, noise=NoiseOrigin.TEST, seed=5)
     assert (terms.loss, terms.n_classes, terms.dimension) == (made.task.loss, 3, 9)
-    assert Agreement.from_json(terms.as_json()).loss == made.task.loss != Softmax(3)
+    assert stored_terms(terms.as_json()).loss == made.task.loss != Softmax(3)
     for dimension in (3, 9):
         other = replace(terms, loss=Logistic(), dimension=dimension)
         with pytest.raises(Refusal, match="a different schema"):
@@ -109,7 +108,7 @@ def test_softmax_over_several_classes(three_classes, tmp_path, method, protectio
 def test_terms_that_softmax_does_not_fit(change, match):
     terms = terms_of(planned("p-admm", loss=Softmax(3)))
     with pytest.raises(InputError, match=match):
-        agreed_run(replace(terms, **change))
+        replace(terms, **change).check()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +131,7 @@ def test_terms_that_softmax_does_not_fit(change, match):
 def test_planned_terms_give_the_plans_epsilon_and_the_model_of_the_local_engine(setups, tmp_path, method, facts):
     is_masked = facts.get("protection") is MASKED
     world = setups.make(tmp_path, method, approves=False, **(setups.MASKED if is_masked else {}))
-    made, known = planned(method, **facts), world.agreement
+    made, known = planned(method, **facts), world.terms
     people = (known.participants, known.coordinator, known.schema)
     terms = federation_terms(made, "planned", *people, noise=NoiseOrigin.TEST, seed=5)
     world.approve(terms)
@@ -144,9 +143,9 @@ def test_planned_terms_give_the_plans_epsilon_and_the_model_of_the_local_engine(
     np.testing.assert_allclose(outcome.tail_average, here.model, rtol=0, atol=1e-12 if terms.delta else 1e-9)
     said = made.spec.account().curve.epsilon(terms.delta)
     assert said == pytest.approx(1.0, rel=1e-6)
-    assert max(silo.epsilon for silo in outcome.silos) == pytest.approx(said, rel=1e-9)
+    assert max(silo.epsilon for silo in outcome.costs) == pytest.approx(said, rel=1e-9)
     if terms.delta:  # a ledger's delta is that of the terms
-        assert world.statement("s0").spent_epsilon == pytest.approx(outcome.silos[0].epsilon, rel=1e-9)
+        assert world.statement("s0").spent_epsilon == pytest.approx(outcome.costs[0].epsilon, rel=1e-9)
 
 
 COUNTED = {
@@ -174,7 +173,7 @@ def test_planned_terms_encode_as_the_plan_does(setups, tmp_path, method, facts):
     world = setups.make(tmp_path, method, approves=False, budget=(30.0, 1e-5), **terms)
     columns = setups.SCHEMA.columns
     form = ProfileForm(columns)
-    made, known = planned(method, **(COUNTED | {"table": TableShape.of(form)} | facts)), world.agreement
+    made, known = planned(method, **(COUNTED | {"table": TableShape.of(form)} | facts)), world.terms
     terms = federation_terms(
         made, "planned", known.participants, known.coordinator, known.schema, noise=NoiseOrigin.TEST, seed=5
     )
@@ -204,12 +203,12 @@ def test_planned_terms_encode_as_the_plan_does(setups, tmp_path, method, facts):
         assert model.profile.form == form.digest
     said = made.spec.account().curve.epsilon(terms.delta)
     assert said == pytest.approx(20.0, rel=1e-6)
-    assert max(silo.epsilon for silo in outcome.silos) == pytest.approx(said, rel=1e-8)
-    for agent, silo in enumerate(outcome.silos):
-        mine = agreed_run(terms).all_releases(agent)
+    assert max(silo.epsilon for silo in outcome.costs) == pytest.approx(said, rel=1e-8)
+    for agent, silo in enumerate(outcome.costs):
+        mine = terms.all_releases(agent)
         assert silo.releases == len(mine) == world.statement(silo.name).releases
         assert sum(release.round == 0 for release in mine) == has_profile
-    assert world.statement("s0").spent_epsilon == pytest.approx(outcome.silos[0].epsilon, rel=1e-9)
+    assert world.statement("s0").spent_epsilon == pytest.approx(outcome.costs[0].epsilon, rel=1e-9)
 
 
 def test_a_plan_that_counts_on_an_earlier_profile_is_refused():
@@ -220,7 +219,7 @@ def test_a_plan_that_counts_on_an_earlier_profile_is_refused():
 @pytest.mark.parametrize("noise", list(NoiseOrigin))
 def test_every_release_of_a_plan_with_a_profile_is_the_plans(noise):
     made = planned(**COUNTED, protection=Protection(records_per_person=3, silos_per_person=2))
-    agreed, here = agreed_run(terms_of(made, noise=noise)), made.spec.noise_plan(is_secure=noise is NoiseOrigin.SECURE)
+    agreed, here = terms_of(made, noise=noise), made.spec.noise_plan(is_secure=noise is NoiseOrigin.SECURE)
     assert [release.round for release in agreed.plan] == [release.round for release in here]
     for ours, theirs in zip(agreed.plan, here, strict=True):
         assert ours.bound == pytest.approx(theirs.bound, rel=1e-9)
@@ -236,13 +235,13 @@ def test_every_release_is_the_plans(loss, fitted, noise):
     made = planned(loss=loss, protection=Protection(records_per_person=3, silos_per_person=2))
     terms = terms_of(made, noise=noise)
     assert terms.loss == made.task.loss == fitted
-    assert list(agreed_run(terms).plan) == list(made.spec.noise_plan(is_secure=noise is NoiseOrigin.SECURE))
+    assert list(terms.plan) == list(made.spec.noise_plan(is_secure=noise is NoiseOrigin.SECURE))
 
 
 def test_planned_terms_are_written_and_read(tmp_path):
     terms = terms_of(planned(loss=Huber(0.3)))
     write_federation(tmp_path / "federation.toml", terms)
-    assert read_federation(tmp_path / "federation.toml") == terms == Agreement.from_json(terms.as_json())
+    assert read_federation(tmp_path / "federation.toml") == terms == stored_terms(terms.as_json())
 
 
 @pytest.mark.parametrize(
@@ -269,4 +268,4 @@ def test_problems_that_share_rows_are_refused():
 def test_slopes_and_shapes_that_do_not_exist_are_refused(wrong):
     terms = terms_of(planned(loss=SmoothedHinge()))
     with pytest.raises(InputError):
-        agreed_run(replace(terms, **wrong))
+        replace(terms, **wrong).check()

@@ -10,16 +10,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from dpadmm.codec import encode
+from dpadmm.codec import decode, encode
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.federation import messages
-from dpadmm.federation.agreement import Agreement, Missing, NoiseOrigin
 from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.keys import SIGNATURE_BYTES, SigningKey
 from dpadmm.federation.messages import Answer, Refused, Step, Vector
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.silo import MOST_AWAITED, Silo
-from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.terms import Missing, NoiseOrigin, Terms, stored_terms
 from dpadmm.privacy.ledger import Budget
 from dpadmm.privacy.protection import View
 
@@ -38,7 +37,7 @@ class Asked:
 
     def forge(self, agent, vector=(0, 0, 0.0), k=1, key=None, **changes):
         """Return an answer that a registered but malicious silo could sign."""
-        about = changes.get("digest", self.world.agreement.digest), changes.get("claims", agent)
+        about = changes.get("digest", self.world.terms.digest), changes.get("claims", agent)
         answer = Answer(*about, k, Vector.of(np.array(vector)))
         return (key or list(self.world.silos.values())[agent].key).seal(answer.encode())
 
@@ -50,7 +49,7 @@ class Asked:
         )
 
     def terms(self, **change):
-        return replace(self.world.agreement, **change)
+        return replace(self.world.terms, **change)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +117,7 @@ REFUSALS = {
     "terms name a stranger": (lambda a: a.world.invite(a.terms(coordinator=STRANGER.public), STRANGER), "approved"),
     "a stranger asks": (lambda a: a.ask(key=STRANGER), "signature"),
     "another silo is asked for": (lambda a: a.ask(agent=1), "this is silo 0"),
-    "terms nobody has joined": (lambda a: a.ask(agreement=a.terms(run="other")), "has not joined"),
+    "terms nobody has joined": (lambda a: a.ask(terms=a.terms(run="other")), "has not joined"),
     "a changed byte": (lambda a: flip(a.ask()), ""),
     "a round too early": (lambda a: a.ask(3), "round 2 is due"),
     "an answer instead of a request": (lambda a: a.first[1], ""),
@@ -186,15 +185,15 @@ def unapproved(setups, tmp_path):
 
 
 def test_more_records_than_there_are_would_mean_less_noise(unapproved):
-    people = (replace(unapproved.agreement.participants[0], records=6000), *unapproved.agreement.participants[1:])
-    wrong = replace(unapproved.agreement, participants=people)
+    people = (replace(unapproved.terms.participants[0], records=6000), *unapproved.terms.participants[1:])
+    wrong = replace(unapproved.terms, participants=people)
     with pytest.raises(Refusal, match="not the number it holds"):
         unapproved.first.approve(wrong)
     unapproved.refuses(unapproved.invite(wrong), "not been approved")
 
 
 def test_a_schema_of_the_same_shape_is_another_schema(unapproved):
-    terms = unapproved.agreement
+    terms = unapproved.terms
     # Noise is planned for rows of the terms' norm.
     for change in ({"schema": "0" * 64}, {"row_norm": 0.5 * terms.row_norm}, {"dimension": terms.dimension + 1}):
         with pytest.raises(Refusal, match="a different schema"):
@@ -218,11 +217,11 @@ def test_the_policy_is_enforced_even_against_approved_terms(world, setups, rules
     world.silos["s0"] = Silo(silo.files.directory)
     world.refuses(world.invite(), args)
     with pytest.raises(Refusal, match=args):
-        world.first.approve(world.agreement)
+        world.first.approve(world.terms)
 
 
 def test_the_quietest_release_must_have_the_noise_that_the_policy_wants(world):
-    loud = agreed_run(world.agreement).all_releases(0)[0]
+    loud = world.terms.all_releases(0)[0]
     rules = replace(world.first.policy, least_noise=0.9 * loud.noise_ratio)
     rules.check_releases([loud, loud.scale_noise(10.0)])
     with pytest.raises(Refusal, match="times the sensitivity"):
@@ -233,7 +232,7 @@ def test_bare_messages_need_trust(setups, tmp_path):
     policy = {"view": View.EAVESDROPPER}
     world = setups.make(tmp_path, "fp-coordinator", {"gamma": 1.0}, policy=policy, approves=False)
     with pytest.raises(Refusal, match="messages without noise to the coordinator"):
-        world.first.approve(world.agreement)
+        world.first.approve(world.terms)
 
 
 @pytest.mark.parametrize("mine", NoiseOrigin)
@@ -242,7 +241,7 @@ def test_test_noise_is_not_for_a_real_silo_nor_the_other_way_round(setups, tmp_p
     (theirs,) = set(NoiseOrigin) - {mine}
     world = setups.make(tmp_path, noise=mine)
     with pytest.raises(Refusal, match=f"works with {mine.value} noise only"):
-        world.first.approve(replace(world.agreement, noise=theirs))
+        world.first.approve(replace(world.terms, noise=theirs))
     replace(world.first.policy, noise=theirs).save(world.first.files.policy)
     world.refuses(world.invite(), f"was made for {mine.value} noise")
 
@@ -257,7 +256,7 @@ def test_a_run_that_does_not_fit_the_budget_is_refused_before_it_starts(world):
 def test_the_budget_holds_over_several_runs(setups, tmp_path):
     """Both are approved while there is room for either: approval reserves nothing."""
     world = setups.make(tmp_path, budget=(1.2, 1e-5))
-    again = replace(world.agreement, run="second")
+    again = replace(world.terms, run="second")
     world.approve(again)
     world.drive(world.coordinator())
     world.refuses(world.invite(again), "budget of this silo", releases=4)
@@ -268,13 +267,13 @@ def test_terms_above_what_is_left_are_not_approved(setups, tmp_path, spent):
     world = setups.make(tmp_path, budget=(1.2, 1e-5) if spent else (0.9, 1e-5), approves=bool(spent))
     if spent:
         world.drive(world.coordinator())
-    again = replace(world.agreement, run="second")
+    again = replace(world.terms, run="second")
     left = "0.2 is left" if spent else "0.9 is left"
     with pytest.raises(BudgetError, match=rf"{left}; the 4 requested releases would cost 1 alone"):
         world.first.approve(again)
     world.refuses(world.invite(again), "not been approved", releases=spent)
     if spent:
-        world.first.approve(world.agreement)  # what is paid for already needs no room
+        world.first.approve(world.terms)  # what is paid for already needs no room
 
 
 def test_terms_are_not_approved_beside_data_that_have_changed(world):
@@ -282,7 +281,7 @@ def test_terms_are_not_approved_beside_data_that_have_changed(world):
     lines = table.read_text().splitlines()
     table.write_text("\n".join([lines[0], lines[2], *lines[2:]]) + "\n")
     with pytest.raises(LedgerError, match="dpadmm silo new-data"):
-        world.first.approve(replace(world.agreement, run="second"))
+        world.first.approve(replace(world.terms, run="second"))
 
 
 def test_replayed_answers_do_not_count_twice(world):
@@ -341,12 +340,12 @@ def test_reasons_tell_nothing_about_records(world):
     assert isinstance(world.reply("s0", world.ask(1)), Refused)
 
 
-# --- agreements and policies as files --------------------------------------------------------------------------------
+# --- all_terms and policies as files --------------------------------------------------------------------------------
 
 
 def test_terms_have_one_canonical_form(world):
-    terms = world.agreement
-    assert Agreement.from_json(terms.as_json()) == terms
+    terms = world.terms
+    assert stored_terms(terms.as_json()) == terms
     assert replace(terms, epsilon=1).digest == terms.digest  # 1 and 1.0
 
 
@@ -374,8 +373,8 @@ def test_terms_have_one_canonical_form(world):
 )
 def test_unusable_terms(world, change):
     with pytest.raises(InputError):
-        Agreement.from_json(json.dumps(json.loads(world.agreement.as_json()) | change))
-    assert isinstance(world.reply("s0", world.forged(encode(world.agreement) | change)), Refused)
+        decode(Terms, json.loads(world.terms.as_json()) | change)
+    assert isinstance(world.reply("s0", world.forged(encode(world.terms) | change)), Refused)
 
 
 def test_policies_survive_the_file(world, tmp_path):
@@ -393,7 +392,7 @@ def test_a_silo_is_never_overwritten(world):
 
 def test_terms_without_end_that_nobody_approved_fill_no_memory(world):
     for number in range(MOST_AWAITED + 10):
-        world.refuses(world.invite(replace(world.agreement, run=f"invented {number}")), "not been approved")
+        world.refuses(world.invite(replace(world.terms, run=f"invented {number}")), "not been approved")
         assert len(world.first._awaited) <= MOST_AWAITED
 
 

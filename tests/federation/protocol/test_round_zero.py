@@ -10,7 +10,6 @@ from dpadmm.core.model import ReleasedModel
 from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.federation import messages
-from dpadmm.federation.agreement import Agreement, Missing, NoiseOrigin
 from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.inbox import encoding_of, released_profile
 from dpadmm.federation.messages import Answer, Joined, Refused, Vector
@@ -18,7 +17,7 @@ from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import counted_columns
 from dpadmm.federation.silo_store import SiloStore
-from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.terms import Missing, NoiseOrigin, stored_terms
 from dpadmm.models.federated import federation_model
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import compose
@@ -62,7 +61,7 @@ def counted(world):
 
 def forged(world, agent, counts):
     """Return counts that a registered but malicious silo signs."""
-    answer = Answer(world.agreement.digest, agent, 0, Vector.of(np.asarray(counts, dtype=np.float64)))
+    answer = Answer(world.terms.digest, agent, 0, Vector.of(np.asarray(counts, dtype=np.float64)))
     return world.silos[f"s{agent}"].key.seal(answer.encode())
 
 
@@ -94,7 +93,7 @@ def draws_of(monkeypatch):
 )
 def test_terms_about_columns_that_contradict_themselves(setups, world, change, command):
     with pytest.raises(InputError, match=command):
-        replace(world.agreement, **counting(setups, change))
+        replace(world.terms, **counting(setups, change))
 
 
 @pytest.mark.parametrize(
@@ -115,24 +114,24 @@ def test_terms_about_columns_that_contradict_themselves(setups, world, change, c
 )
 def test_methods_that_cannot_share_their_budget_with_round_zero(setups, world, change, command):
     with pytest.raises(InputError, match=command):
-        agreed_run(replace(world.agreement, **counting(setups, change)))
+        replace(world.terms, **counting(setups, change)).check()
 
 
 def test_terms_with_and_without_round_zero_have_different_digests(setups, world):
-    plain, counted_terms = world.agreement, replace(world.agreement, **setups.COUNTED)
-    assert Agreement.from_json(counted_terms.as_json()) == counted_terms
+    plain, counted_terms = world.terms, replace(world.terms, **setups.COUNTED)
+    assert stored_terms(counted_terms.as_json()) == counted_terms
     assert len({plain.digest, counted_terms.digest, replace(plain, clip_radius=0.6).digest}) == 3
 
 
 @pytest.mark.parametrize(("kind", "share"), [({}, 0.2), (STAR, 0.01), (BARE, 0.5)])
 def test_round_zero_is_paid_for_from_the_same_epsilon(setups, tmp_path, kind, share):
-    terms = agreed_run(make(setups, tmp_path, **kind, share=share).agreement)
-    assert terms.epsilon(0, -1) == 0
+    terms = make(setups, tmp_path, **kind, share=share).terms
+    assert terms.spent_epsilon(0, -1) == 0
     assert terms.releases(0, 0)[0].certificate.theorem == "C11"
-    assert 0 < terms.epsilon(0, 0) < terms.epsilon(0, 1) < terms.epsilon(0, 4)
-    assert max(terms.epsilon(agent, 4) for agent in range(3)) == pytest.approx(1.0, rel=1e-6)
-    assert max(terms.epsilon(agent, 4) for agent in range(3)) <= 1.0
-    assert terms.epsilon(0, 0) == pytest.approx(compose(terms.releases(0, 0)).epsilon(1e-5), rel=1e-12)
+    assert 0 < terms.spent_epsilon(0, 0) < terms.spent_epsilon(0, 1) < terms.spent_epsilon(0, 4)
+    assert max(terms.spent_epsilon(agent, 4) for agent in range(3)) == pytest.approx(1.0, rel=1e-6)
+    assert max(terms.spent_epsilon(agent, 4) for agent in range(3)) <= 1.0
+    assert terms.spent_epsilon(0, 0) == pytest.approx(compose(terms.releases(0, 0)).epsilon(1e-5), rel=1e-12)
 
 
 @pytest.mark.parametrize("change", [{"n_numeric": 2}, {"size": 62}, {"n_categorical": 1}])
@@ -140,7 +139,7 @@ def test_other_columns_than_the_schemas_are_refused(setups, tmp_path, change):
     """Fewer columns would mean less noise."""
     world = make(setups, tmp_path, approves=False, **change)
     with pytest.raises(Refusal, match="count different columns"):
-        world.first.approve(world.agreement)
+        world.first.approve(world.terms)
 
 
 # --- the owner's rules -----------------------------------------------------------------------------------------------
@@ -156,7 +155,7 @@ def test_bare_counts_need_trust(setups, tmp_path):
 def test_the_least_noise_holds_for_counts(setups, tmp_path):
     """A large share: the counts are the release with the least noise."""
     world = make(setups, tmp_path, share=0.99)
-    ratios = [release.noise_ratio for release in agreed_run(world.agreement).all_releases(0)]
+    ratios = [release.noise_ratio for release in world.terms.all_releases(0)]
     assert ratios[0] == min(ratios) < ratios[1]
     joined(world)
     replace(world.first.policy, least_noise=(ratios[0] + ratios[1]) / 2).save(world.first.files.policy)
@@ -169,7 +168,7 @@ def test_a_run_whose_round_zero_does_not_fit_the_budget_does_not_start(setups, t
     world.first.ledger.set_budget(Budget(epsilon=0.99, delta=1e-5), reason="test")
     world.refuses(world.invite(), "budget of this silo", releases=0)
     with pytest.raises(BudgetError, match=r"0\.99 is left"):
-        world.first.approve(world.agreement)
+        world.first.approve(world.terms)
 
 
 # --- order, repeats, durability --------------------------------------------------------------------------------------
@@ -225,13 +224,13 @@ def test_a_failing_machine_does_not_end_round_zero(setups, tmp_path, monkeypatch
 def test_only_noisy_counts_leave(setups, tmp_path):
     """On the grid of the exact sampler, and far from the bare counts."""
     world = make(setups, tmp_path, noise=NoiseOrigin.SECURE)
-    terms = agreed_run(world.agreement)
+    terms = world.terms
     for agent, envelope in enumerate(counted(world)):
         release = terms.releases(agent, 0)[0]
         noisy, bare = messages.read(envelope[64:]).values.array, world.silos[f"s{agent}"]._records().counts()
         assert np.all(noisy % release.certificate.grid == 0)
         assert np.std(noisy - bare) == pytest.approx(release.noise_std, rel=0.5)
-        assert bare.sum() == 3 * world.agreement.participants[agent].records
+        assert bare.sum() == 3 * world.terms.participants[agent].records
 
 
 # --- counts that come back -------------------------------------------------------------------------------------------
@@ -240,7 +239,7 @@ def test_only_noisy_counts_leave(setups, tmp_path):
 def test_the_relay_cannot_change_leave_out_or_invent_counts(setups, tmp_path):
     world = make(setups, tmp_path)
     answers = counted(world)
-    size = world.agreement.n_counts
+    size = world.terms.n_counts
     world.refuses(world.ask(1), "counts of 0 were relayed", releases=1)
     world.refuses(world.ask(1, relay=answers[:2]), "counts of 2 were relayed", releases=1)
     world.refuses(world.ask(1, relay=[answers[0], answers[2], answers[1]]), "signature", releases=1)
@@ -266,9 +265,9 @@ def test_the_relay_cannot_change_leave_out_or_invent_counts(setups, tmp_path):
 def test_bad_counts_from_the_coordinator(setups, tmp_path, vector, command):
     world = make(setups, tmp_path, **BARE)
     counted(world)
-    assert world.agreement.n_counts == 96
+    assert world.terms.n_counts == 96
     world.refuses(world.ask(1, inbox=[vector]), command, releases=1)
-    world.refuses(world.ask(1), "counts have shape", releases=1)
+    world.refuses(world.ask(1), "not 1 rows", releases=1)
     world.refuses(world.ask(1, inbox=np.ones((1, 96)), relay=[b"x" * 100]), "no relayed messages", releases=1)
     assert isinstance(world.reply("s0", world.ask(1, inbox=np.ones((1, 96)))), Answer)
 
@@ -279,13 +278,13 @@ def test_counts_once_taken_stay(setups, tmp_path):
     counted(world)
     first = world.first.answer(world.ask(1, inbox=np.full((1, 96), 5.0)))
     world.refuses(world.ask(1, inbox=np.full((1, 96), 6.0)), "already answered, to a different request", releases=2)
-    world.refuses(world.ask(2, inbox=np.full((1, 96), 6.0)), "not (1, 3)", releases=2)
+    world.refuses(world.ask(2, inbox=np.full((1, 96), 6.0)), "not (3,)", releases=2)
     world = setups.reopened(world)
     assert world.first.answer(world.ask(1, inbox=np.full((1, 96), 5.0))) == first
-    state = world.first.store.last(world.agreement.digest)[1]
+    state = world.first.store.last(world.terms.digest)[1]
     np.testing.assert_array_equal(state[0], 5.0)
     assert isinstance(world.reply("s0", world.ask(2, inbox=np.zeros((1, 3)))), Answer)
-    np.testing.assert_array_equal(world.first.store.last(world.agreement.digest)[1][0], 5.0)
+    np.testing.assert_array_equal(world.first.store.last(world.terms.digest)[1][0], 5.0)
 
 
 def test_counts_of_a_step_that_was_never_stored_are_not_used_later(setups, tmp_path, monkeypatch):
@@ -318,7 +317,7 @@ def test_every_kind_of_method_trains_by_the_counts(setups, tmp_path, method, set
 def test_a_silo_first_asked_in_a_later_round_gets_the_counts_then(setups, tmp_path):
     settings = {"gamma": 1.0, "sampled": 1}
     world = make(setups, tmp_path, method="fp-federated", settings=settings, rounds=6)
-    terms = agreed_run(world.agreement)
+    terms = world.terms
     assert {terms.first_training(agent) for agent in range(3)} != {1}
     coordinator = world.coordinator()
     world.drive(coordinator)
@@ -328,12 +327,12 @@ def test_a_silo_first_asked_in_a_later_round_gets_the_counts_then(setups, tmp_pa
 def check_model(world, coordinator):
     """The training is that of the in-process engine on rows encoded by what round 0 has shown."""
     terms, schema, outcome = coordinator.terms, world.first._records().schema, outcome_of(coordinator)
-    records = [world.silos[person.name]._records() for person in terms.agreement.participants]
+    records = [world.silos[person.name]._records() for person in terms.participants]
     rows = [each.cells.rows(encoding_of(terms, schema, outcome.counts)) for each in records]
     silos = Silos.from_parts(rows, [each.cells.labels for each in records], 1.0)
-    problem = Problem.of(EmpiricalRisk(silos, Logistic(), terms.agreement.mu))
-    noise = PlannedNoise(terms.plan, SimulatedSampler(seed=terms.agreement.seed))
-    stopping = Stopping(rounds=terms.agreement.rounds)
+    problem = Problem.of(EmpiricalRisk(silos, Logistic(), terms.mu))
+    noise = PlannedNoise(terms.plan, SimulatedSampler(seed=terms.seed))
+    stopping = Stopping(rounds=terms.rounds)
     run = LocalEngine(progress=False).run(terms.algorithm, problem, stopping, terms.network, noise)
     np.testing.assert_allclose(outcome.estimate, run.estimate[:, 0], rtol=0, atol=1e-12)
 
@@ -343,14 +342,14 @@ def check_model(world, coordinator):
 
 def test_progress_shows_round_zero(setups, tmp_path):
     world = make(setups, tmp_path)
-    coordinator, terms = world.coordinator(), agreed_run(world.agreement)
+    coordinator, terms = world.coordinator(), world.terms
     world.join(coordinator)
     assert coordinator.progress().round == -1
     assert coordinator.counts() is None
     for agent, (key, _, envelope) in enumerate(coordinator.requests()):
         assert not coordinator.progress().epsilon[agent][1]
         coordinator.accept(key, world.silos[f"s{agent}"].answer(envelope))
-        assert coordinator.progress().epsilon[agent][1] == pytest.approx(terms.epsilon(agent, 0), rel=1e-12)
+        assert coordinator.progress().epsilon[agent][1] == pytest.approx(terms.spent_epsilon(agent, 0), rel=1e-12)
     assert coordinator.round == coordinator.progress().round == 0
     assert coordinator.counts().shape == (96,)
     assert len(coordinator.estimates()) == len(coordinator.seconds_per_round()) == 0
@@ -379,10 +378,10 @@ def test_the_model_carries_what_round_zero_has_shown(setups, tmp_path):
     assert "C11" in model.silos[0].cost.certificate
     assert model.silos[0].cost.releases == 5
     assert model.choice.rounds == 4
-    assert outcome.silos[0].noise_level == coordinator.terms.releases(0, 1)[0].noise
-    alone = max(coordinator.terms.epsilon(agent, 0) for agent in range(3))
+    assert outcome.costs[0].noise_level == coordinator.terms.releases(0, 1)[0].noise
+    alone = max(coordinator.terms.spent_epsilon(agent, 0) for agent in range(3))
     assert model.guarantee.profile.epsilon == pytest.approx(alone, rel=1e-9)
-    assert model.profile.run == world.agreement.paid_run
+    assert model.profile.run == world.terms.paid_run
     assert "noisy counts of 3 columns (C11)" in model.statement
     assert "profile-cost" in facts_of(model.report())
     assert ReleasedModel.load(model.save(tmp_path / "model.json")) == model

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpadmm.federation.agreement import NoiseOrigin
+from dpadmm.federation.terms import NoiseOrigin
 from dpadmm.methods import ps_admm
 
 SETTINGS = {"rho": 0.3, "step": 0.3, "inner_steps": 2, "batch": 5}
@@ -28,6 +28,6 @@ def test_batches_of_a_release_come_from_each_silos_own_secret(setups, tmp_path, 
     world.drive(world.coordinator())
     assert len(seeds) > len(set(seeds)) == len(world.silos)
     assert all(seed.bit_length() > 64 for seed in seeds)
-    kept = {silo.store.joined(world.agreement.digest)[1] for silo in world.silos.values()}
+    kept = {silo.store.joined(world.terms.digest)[1] for silo in world.silos.values()}
     assert set(seeds) == kept
     setups.closed(world)

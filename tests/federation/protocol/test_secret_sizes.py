@@ -10,12 +10,11 @@ import pytest
 from dpadmm.codec import encode
 from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.inbox import encoding_of, released_profile
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.policy import Policy
-from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.terms import NoiseOrigin, Participant, read_federation, stored_terms, write_federation
 from dpadmm.models.federated import federation_model
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner import Task, plan, planner
@@ -57,12 +56,12 @@ def test_an_empty_silo_takes_part_and_the_model_is_that_of_the_local_engine(setu
     world = make(setups, tmp_path, **(setups.COUNTED if is_counted else {}))
     coordinator = world.coordinator()
     world.drive(coordinator)
-    outcome, terms = outcome_of(coordinator), agreed_run(world.agreement)
+    outcome, terms = outcome_of(coordinator), world.terms
     assert outcome.rounds == 4
     encoding = encoding_of(terms, setups.SCHEMA, outcome.counts)
-    risk = EmpiricalRisk(stacked(world, encoding), Logistic(), world.agreement.mu)
+    risk = EmpiricalRisk(stacked(world, encoding), Logistic(), world.terms.mu)
     noise = PlannedNoise(terms.plan, SimulatedSampler(seed=5))
-    engine = LocalEngine(tolerance=world.agreement.tolerance, progress=False)
+    engine = LocalEngine(tolerance=world.terms.tolerance, progress=False)
     run = engine.run(terms.algorithm, replace(terms.problem, functions=risk), Stopping(rounds=4), None, noise)
     np.testing.assert_allclose(outcome.estimate, run.estimate[:, 0], rtol=0, atol=1e-12)
     if is_counted:
@@ -81,18 +80,16 @@ def test_what_is_shown_does_not_depend_on_the_sizes(setups, tmp_path):
         model = federation_model(outcome, setups.SCHEMA)
         statements = [str(world.statement(name)).split("Head")[0] for name in world.silos]
         logs = [
-            [(entry.event, entry.detail.replace(world.agreement.digest, "")) for entry in silo.store.log()]
+            [(entry.event, entry.detail.replace(world.terms.digest, "")) for entry in silo.store.log()]
             for silo in world.silos.values()
         ]
         others = ("coefficients", "profile", "created")  # numbers of their own: a minute can be 59
         public = {name: value for name, value in encode(model).items() if name not in others}
-        for text in (model.statement, json.dumps(public), str(statements), str(outcome.silos), outcome.assumptions):
+        for text in (model.statement, json.dumps(public), str(statements), str(outcome.costs)):
             assert not any(re.search(rf"(?<![\w.]){n}(?![\w.])", str(text)) for n in (*sizes[:2], sum(sizes)) if n)
         assert model.guarantee.protection.relation.value == "add-or-remove"
         assert "nominally 135" in model.statement
-        reported.append(
-            (model.statement, statements, outcome.silos, str(logs).replace(world.agreement.digest[:16], ""))
-        )
+        reported.append((model.statement, statements, outcome.costs, str(logs).replace(world.terms.digest[:16], "")))
     assert reported[0] == reported[1]
 
 
@@ -105,36 +102,36 @@ def test_a_silos_entry_tells_its_size_only_where_that_is_public(setups, tmp_path
 def test_no_silo_refuses_by_its_size_and_all_refuse_the_other_relation(setups, tmp_path):
     world = make(setups, tmp_path, approves=False)
     for records in (1, 40, 66, 67, 68, 10**6):
-        people = tuple(replace(each, records=records) for each in world.agreement.participants)
-        world.approve(replace(world.agreement, run=f"of {records}", participants=people))
+        people = tuple(replace(each, records=records) for each in world.terms.participants)
+        world.approve(replace(world.terms, run=f"of {records}", participants=people))
     with pytest.raises(Refusal, match="add-or-remove neighbours only"):
-        world.first.approve(setups.changed(world.agreement, relation=NeighbouringRelation.REPLACE_ONE))
+        world.first.approve(setups.changed(world.terms, relation=NeighbouringRelation.REPLACE_ONE))
 
 
 def test_a_silo_for_replaced_records_refuses_terms_for_added_ones(setups, tmp_path):
     world = setups.make(tmp_path, "noisy-gradients", {"step": 0.5}, edges=(), policy={"view": View.PUBLIC})
     with pytest.raises(Refusal, match="replace-one neighbours only"):
-        world.first.approve(setups.changed(world.agreement, relation=NeighbouringRelation.ADD_OR_REMOVE))
+        world.first.approve(setups.changed(world.terms, relation=NeighbouringRelation.ADD_OR_REMOVE))
 
 
 def test_other_methods_and_relations_are_refused(setups, tmp_path):
-    terms = make(setups, tmp_path, approves=False).agreement
+    terms = make(setups, tmp_path, approves=False).terms
     with pytest.raises(InputError, match="fp-coordinator is not certified for add-or-remove"):
-        agreed_run(replace(terms, method="fp-coordinator", settings=(("gamma", 1.0),)))
+        replace(terms, method="fp-coordinator", settings=(("gamma", 1.0),)).check()
 
 
 def test_the_certificate_is_half_of_that_for_replaced_records(setups, tmp_path):
-    terms = make(setups, tmp_path, approves=False).agreement
+    terms = make(setups, tmp_path, approves=False).terms
     both = terms, setups.changed(terms, relation=NeighbouringRelation.REPLACE_ONE)
-    added, replaced = (next(iter(agreed_run(each).plan)).certificate for each in both)
+    added, replaced = (next(iter(each.plan)).certificate for each in both)
     assert added.bound == pytest.approx(replaced.bound / 2, rel=1e-6)
     assert (added.protection.relation, added.protection.view) == (NeighbouringRelation.ADD_OR_REMOVE, View.PUBLIC)
 
 
 def test_the_relation_of_terms_is_read_back(setups, tmp_path):
-    terms = make(setups, tmp_path, approves=False).agreement
+    terms = make(setups, tmp_path, approves=False).terms
     write_federation(tmp_path / "f.toml", terms)
-    assert read_federation(tmp_path / "f.toml") == Agreement.from_json(terms.as_json()) == terms
+    assert read_federation(tmp_path / "f.toml") == stored_terms(terms.as_json()) == terms
     assert Policy.load(tmp_path / "s0" / "policy.toml").protection.relation is NeighbouringRelation.ADD_OR_REMOVE
 
 
@@ -147,4 +144,4 @@ def test_a_plan_writes_the_relation_into_the_terms(monkeypatch):
     made = plan(Task(sizes=(NOMINAL,) * 2, dimension=3, loss=Logistic(), target=target, protection=hidden))
     people = tuple(Participant(f"s{i}", NOMINAL, f"{i}" * 64) for i in range(2))
     terms = federation_terms(made, "planned", people, "a" * 64, "b" * 64)
-    assert agreed_run(terms).plan.account().protection.relation is NeighbouringRelation.ADD_OR_REMOVE
+    assert terms.plan.account().protection.relation is NeighbouringRelation.ADD_OR_REMOVE

@@ -50,7 +50,7 @@ class SiloHistory(RuleBasedStateMachine):
         self.backups: list[Backup] = []
         self.seen = self.last = self.runs = 0  # of the run under way: asked of the others, answered by this silo
         self.is_closed = False
-        self._join(self.world.agreement)
+        self._join(self.world.terms)
 
     def teardown(self) -> None:
         for silo in self.world.silos.values():
@@ -70,7 +70,7 @@ class SiloHistory(RuleBasedStateMachine):
         self.world.silos["s0"] = Silo(self.directory)
 
     def _request(self, k: int, agent: int = 0) -> bytes:
-        return self.world.ask(k, agent, inbox=None if k == 1 else BROADCAST, agreement=self.terms)
+        return self.world.ask(k, agent, inbox=None if k == 1 else BROADCAST, terms=self.terms)
 
     def _ask(self, k: int):
         """Return what the silo answers to a request; what it answers to a round it answers for good."""
@@ -129,7 +129,7 @@ class SiloHistory(RuleBasedStateMachine):
     def ask_otherwise_for_an_answered_round(self, k):
         """With another broadcast, which would show another step for the same noise, or another noise."""
         if k <= self.last:
-            other = self.world.ask(k, 0, inbox=np.ones((2, 3)), agreement=self.terms)
+            other = self.world.ask(k, 0, inbox=np.ones((2, 3)), terms=self.terms)
             assert isinstance(self.world.reply("s0", other), Refused)
 
     # --- processes ---------------------------------------------------------------------------------------------------

@@ -8,10 +8,9 @@ import pytest
 
 from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.messages import read
 from dpadmm.federation.outcome import outcome_of
-from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.terms import NoiseOrigin
 from dpadmm.methods.base import federated
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.sampler import SimulatedSampler
@@ -40,22 +39,22 @@ def test_same_model_as_in_process(setups, tmp_path, method, settings, delta):
     coordinator = world.coordinator()
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
-    terms = agreed_run(world.agreement)
-    noise = PlannedNoise(terms.plan, SimulatedSampler(seed=world.agreement.seed))
+    terms = world.terms
+    noise = PlannedNoise(terms.plan, SimulatedSampler(seed=world.terms.seed))
     run = LocalEngine(progress=False).run(terms.algorithm, world.problem(), Stopping(rounds=4), terms.network, noise)
     np.testing.assert_allclose(outcome.estimate, run.estimate[:, 0], rtol=0, atol=1e-12)
     np.testing.assert_allclose(outcome.tail_average, run.tail_average[:, 0], rtol=0, atol=1e-12)
-    for agent, (name, said) in enumerate(zip(world.silos, outcome.silos, strict=True)):
+    for agent, (name, said) in enumerate(zip(world.silos, outcome.costs, strict=True)):
         assert said.releases == len(terms.all_releases(agent)) == world.statement(name).releases
-        assert said.epsilon <= world.agreement.epsilon
+        assert said.epsilon <= world.terms.epsilon
         if delta > 0:  # the ledger's delta is that of the terms
             assert world.statement(name).spent_epsilon == pytest.approx(said.epsilon, rel=1e-9)
 
 
 def test_the_worst_silo_spends_the_whole_epsilon(setups, tmp_path):
     world = setups.make(tmp_path)
-    terms = agreed_run(world.agreement)
-    assert max(terms.epsilon(agent, 4) for agent in range(3)) == pytest.approx(1.0, rel=1e-9)
+    terms = world.terms
+    assert max(terms.spent_epsilon(agent, 4) for agent in range(3)) == pytest.approx(1.0, rel=1e-9)
 
 
 @pytest.mark.parametrize("method", ["p-admm", "dvp", "consensus-gaussian"])
@@ -68,7 +67,7 @@ def test_secure_noise_is_fresh_and_recorded(setups, tmp_path, method):
         coordinator = world.coordinator()
         world.drive(coordinator)
         outcome = outcome_of(coordinator)
-        assert outcome.is_private_release
+        assert outcome.terms.is_secure
         assert world.statement("s0").releases == 2
         assert (world.place / "s0" / "silo.db").exists()
         estimates.append(outcome.estimate)
@@ -87,7 +86,7 @@ def test_what_leaves_is_only_the_noisy_message(setups, tmp_path):
     carried = world.drive(world.coordinator()).carried
     for agent, envelope in enumerate([one.envelope for one in carried if not one.is_request][-3:]):
         answer = read(envelope[64:])
-        certificate = agreed_run(world.agreement).releases(agent, 1)[0].certificate
+        certificate = world.terms.releases(agent, 1)[0].certificate
         assert np.all(answer.values.array % certificate.grid == 0)
         assert set(json.loads(envelope[64:])) == {"kind", "version", "digest", "agent", "round", "values"}
 
@@ -104,7 +103,7 @@ def test_what_leaves_is_only_the_noisy_message(setups, tmp_path):
 )
 def test_terms_that_do_not_fit_are_refused(world, change, args):
     with pytest.raises(InputError, match=args):
-        agreed_run(replace(world.agreement, **change))
+        replace(world.terms, **change).check()
 
 
 def test_every_method_of_the_issue_is_there():
@@ -114,10 +113,12 @@ def test_every_method_of_the_issue_is_there():
 
 def test_the_mark_of_a_plan_is_about_every_release(setups, tmp_path):
     """Versions that compute other noise in any round, for any silo, must not work together."""
-    terms = agreed_run(setups.make(tmp_path, approves=False).agreement)
-    marks = {terms.mark}
+    terms = setups.make(tmp_path, approves=False).terms
+    marks = {terms.plan_mark}
     for place, row in terms.plan.releases.items():
         for agent, release in row.items():
             changed = {**terms.plan.releases, place: {**row, agent: release.scale_noise(0.5)}}
-            marks.add(replace(terms, plan=NoisePlan(changed)).mark)
+            other = replace(terms)
+            vars(other)["plan"] = NoisePlan(changed)
+            marks.add(other.plan_mark)
     assert len(marks) == 1 + len(list(terms.plan))

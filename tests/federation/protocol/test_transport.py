@@ -12,11 +12,11 @@ from tests.contracts.in_memory import Crashed, InMemory
 from tests.federation.protocol.durable_steps import DurableSteps
 
 from dpadmm.federation import messages
-from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator_loop import drive
 from dpadmm.federation.keys import SIGNATURE_BYTES
 from dpadmm.federation.messages import Answer
 from dpadmm.federation.silo import Silo
+from dpadmm.federation.terms import NoiseOrigin
 from dpadmm.noise.masks import MaskKey
 
 ROUNDS = 2
@@ -75,7 +75,7 @@ def driven(setups, template, place, point=None, *, steps=None, has_known_keys=Tr
     steps = steps or DurableSteps(point)
     steps.actor = "coordinator"
     world = setups.copied(template, place)
-    transport = InMemory({name: process(steps, place / name) for name in world.silos}, world.agreement, **how)
+    transport = InMemory({name: process(steps, place / name) for name in world.silos}, world.terms, **how)
     with watched(steps, has_known_keys=has_known_keys):
         while True:
             coordinator = world.coordinator()
@@ -96,7 +96,7 @@ def driven(setups, template, place, point=None, *, steps=None, has_known_keys=Tr
 def ended(world, coordinator, transport) -> End:
     """Read off the files, and off the wire."""
     terms, answers = coordinator.terms, {}
-    for k in range(terms.first_round, terms.agreement.rounds + 1):
+    for k in range(terms.first_round, terms.rounds + 1):
         answers |= {(k, agent): envelope for agent, envelope in coordinator.stored.answers(k).items()}
     stored, ledgers, left = {}, [], {}
     for agent, silo in enumerate(world.silos.values()):

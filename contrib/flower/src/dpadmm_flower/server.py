@@ -9,11 +9,11 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from dpadmm.errors import DpadmmError, InputError
-from dpadmm.federation.agreement import read_federation
 from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_loop import drive
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.party_directory import exclusive_lock
+from dpadmm.federation.terms import read_federation
 from dpadmm_flower.transport import LIVES_SECONDS, FlowerTransport
 
 app = ServerApp()
@@ -23,16 +23,16 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Drive the run that the run config names: `coordinator`, a directory, and `federation`, the file of the terms."""
     files = CoordinatorFiles(_path(context, "coordinator"))
-    agreement = read_federation(_path(context, "federation"))
+    terms = read_federation(_path(context, "federation"))
     files.check()
     with (
         _shown_log(),
         exclusive_lock(files.lock, "The coordinator of this directory"),
-        closing(open_run(files, agreement)) as run,
+        closing(open_run(files, terms)) as run,
     ):
         run.ask()
         try:
-            keys = tuple(person.key for person in agreement.participants)
+            keys = tuple(person.key for person in terms.participants)
             drive(run, FlowerTransport(grid, run.invitation, keys), resend_seconds=LIVES_SECONDS)
         except DpadmmError as problem:
             run.stop(str(problem))  # for whoever watches the file

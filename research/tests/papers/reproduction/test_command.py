@@ -1,6 +1,5 @@
 """`dpadmm reproduce` from the shell."""
 
-import pytest
 from typer.testing import CliRunner
 
 from dpadmm.cli.main import app
@@ -28,23 +27,6 @@ def test_one_figure_at_toy_size(tmp_path):
     assert (tmp_path / "consensus" / "fig2a" / "fig2a.svg").is_file()
     again = call("consensus/fig2a", "--toy", "--runs", 3, "--accounting", "claimed", "--out", tmp_path, "--jobs", 1)
     assert "0 parts computed, 3 found finished" in again.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "texts"),
-    [
-        ((), "--all"),
-        (("p-admm/fig1", "--all"), "--all"),
-        (("p-admm/fig7",), "the figures are"),
-        (("p-admm/fig1", "--accounting", "both of them"), "one of claimed, certified, both"),
-        (("p-admm/fig1", "--runs", "0"), "runs"),
-        (("p-admm/fig1", "--docs", "docs"), "--all"),
-    ],
-)
-def test_bad_input(arguments, texts):
-    result = call(*arguments)
-    assert result.exit_code == 2
-    assert texts in result.output
 
 
 def test_pages_are_not_made_from_an_invented_table(monkeypatch, tmp_path):

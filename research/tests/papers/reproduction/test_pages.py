@@ -96,7 +96,7 @@ def test_readme_with_broken_marks_is_refused_before_anything_is_written(full, tm
 )
 def test_results_that_are_not_the_papers_are_refused(full, tmp_path, change):
     change_facts(full, "ps-admm/fig3", **change)
-    with pytest.raises(InputError, match=r"ps-admm/fig3 .*both accountings"):
+    with pytest.raises(InputError, match="ps-admm/fig3"):
         write_pages(full, tmp_path / "docs")
     assert not (tmp_path / "docs").exists()
 

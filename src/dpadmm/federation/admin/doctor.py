@@ -32,7 +32,6 @@ from dpadmm.federation.admin.status import (
     RunStatus,
     SiloView,
     coordinator_runs,
-    first_sentence,
     open_view,
 )
 from dpadmm.federation.coordinator_store import CoordinatorFiles
@@ -55,7 +54,6 @@ from dpadmm.federation.party_directory import is_held
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.silo_directory import SiloDirectory, policy_records, schema_digest
 from dpadmm.federation.silo_store import paid_labels
-from dpadmm.federation.terms import agreed_run
 
 
 class Level(Enum):
@@ -424,7 +422,7 @@ def _state(files: SiloDirectory) -> list[Finding]:
 
 def _schema(view: SiloView) -> Iterator[Finding]:
     digest = schema_digest(view.files.schema)
-    others = [terms.run for terms in view.store.agreements(with_closed=True) if terms.schema != digest]
+    others = [terms.run for terms in view.store.all_terms(with_closed=True) if terms.schema != digest]
     if others:
         text = f"{', '.join(others)}: the terms name a different schema from {view.files.schema}"
         yield Finding("schema", Level.PROBLEM, text, "restore the schema with which the silo was created")
@@ -452,7 +450,7 @@ def _table(view: SiloView, runs: Sequence[RunStatus]) -> Iterator[Finding]:
         confirmed = view.store.ledger.confirm([table])
     except LedgerError as refusal:
         advice = "restore the table, or continue with a changed one: `dpadmm silo new-data`"
-        text = f"{view.policy.data}: {first_sentence(str(refusal))}"
+        text = f"{view.policy.data}: {str(refusal).partition('. ')[0]}"
         yield Finding("table", Level.PROBLEM, text, advice)
         return
     text = f"{view.policy.data} can be read, and is the one known to the ledger"
@@ -462,11 +460,11 @@ def _table(view: SiloView, runs: Sequence[RunStatus]) -> Iterator[Finding]:
             text = f"{run.run!r} would be refused: {run.reason}"
             yield Finding("runs", Level.PROBLEM, text, "see policy.toml")
     may_go_on = {run.digest for run in runs if run.state in OPEN}
-    for terms in view.store.agreements(with_closed=True):
+    for terms in view.store.all_terms(with_closed=True):
         if terms.digest not in may_go_on:
             continue
         try:
-            if releases := agreed_run(terms).all_releases(terms.agent(view.policy.name)):
+            if releases := terms.all_releases(terms.agent(view.policy.name)):
                 confirmed.check_budget(releases, **paid_labels(terms))
         except DpadmmError as refusal:
             yield Finding("budget", Level.PROBLEM, f"run {terms.run!r} does not fit: {refusal}")
@@ -478,7 +476,7 @@ def _connection(files: SiloDirectory, address: str | None) -> Iterator[Finding]:
         yield Finding("connection", Level.WARNING, text, "give --coordinator HOST:PORT")
         return
     with open_view(files.directory) as view:
-        keys = {terms.coordinator for terms in view.store.agreements(with_closed=True)}
+        keys = {terms.coordinator for terms in view.store.all_terms(with_closed=True)}
     attempt = attempt_connection(Address.parse(address), SigningKey.load(files.key), keys)
     yield from report_steps(attempt, has_terms=bool(keys))
 

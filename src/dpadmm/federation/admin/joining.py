@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
-from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.errors import Refusal, printable
 from dpadmm.federation.https.client import (
     FAILURES,
@@ -25,7 +24,7 @@ from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy, SiloEntry
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import Records, SiloDirectory
 from dpadmm.federation.studies import Invitation
-from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.terms import Terms
 from dpadmm.privacy.protection import View
 from dpadmm.settings import CellRules, TableFormat
 
@@ -103,7 +102,7 @@ class InvitedSilo:
         entry = Register(self.invitation.study, self.invitation.silo, self.silo.entry())
         self._request("PUT", "/entry", self.silo.key.seal(entry.encode()))
 
-    def terms(self) -> Agreement | None:
+    def terms(self) -> Terms | None:
         """Return the terms that the coordinator has signed; None before they are drafted."""
         asked, envelope = self.invitation, self._request("GET", "/terms")
         if not envelope:
@@ -114,7 +113,7 @@ class InvitedSilo:
         self.check_study(message.terms)
         return message.terms
 
-    def check_study(self, terms: Agreement) -> None:
+    def check_study(self, terms: Terms) -> None:
         """Refuse terms about something else than the study, before anything is computed from them."""
         asked = self.invitation
         found = (terms.run, terms.coordinator, terms.epsilon, terms.delta, terms.schema)
@@ -122,12 +121,12 @@ class InvitedSilo:
             raise Refusal("The terms are not those of the study: name, coordinator, epsilon, delta or schema differ.")
         terms.agent(asked.silo)  # refuses terms without this silo
 
-    def check_protection(self, terms: Agreement) -> None:
+    def check_protection(self, terms: Terms) -> None:
         """Refuse terms that protect records less than was announced; the owner has seen them, and the noise is known.
 
         What they cost is for the owner, and `approve`, to see.
         """
-        announced, found = self.invitation.protection, agreed_run(terms).plan.account().protection
+        announced, found = self.invitation.protection, terms.plan.account().protection
         if not announced.is_covered_by(found):
             raise Refusal(f"The terms are {found.describe()}, but the study was announced {announced.describe()}.")
 
@@ -149,7 +148,7 @@ class InvitedSilo:
             raise CoordinatorUnavailable(f"the answer is not one of a dpadmm coordinator (HTTP {answer.status_code})")
 
 
-def wait_for_terms(invited: InvitedSilo, report: Callable[[str], None]) -> Agreement:
+def wait_for_terms(invited: InvitedSilo, report: Callable[[str], None]) -> Terms:
     """Return the terms as soon as they are drafted."""
     while (terms := retry_until_reached(invited.terms, report)) is None:
         time.sleep(LOOK_SECONDS)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from dpadmm.errors import InputError
 from dpadmm.federation import keys
-from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_store import NEW, STOPPED, WANTED, CoordinatorFiles
 from dpadmm.federation.errors import Refusal
@@ -20,7 +19,7 @@ from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import Records, SiloDirectory, policy_records
 from dpadmm.federation.silo_store import open_store
-from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.terms import Terms
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import LedgerStatement
 
@@ -32,18 +31,18 @@ NEW_DATA, NEW_KEY = "the data have changed", "the identity key has changed"
 class OpenRun:
     """An approved run that is not finished, and what its further rounds cost alone, at the budget's delta."""
 
-    agreement: Agreement
+    terms: Terms
     epsilon: float
 
 
 def open_runs(silo: Silo) -> list[OpenRun]:
     """Return the runs that may still spend of a silo's budget; nothing is reserved for them."""
     found, delta = [], silo.ledger.budget.delta
-    for agreement in silo.store.agreements():
-        agent, terms = agreement.agent(silo.policy.name), agreed_run(agreement)
-        left = [release for k in silo.due_rounds(agreement) for release in terms.releases(agent, k)]
-        if left and agreement.participants[agent].key == silo.public_key:
-            found.append(OpenRun(agreement, compose(left).epsilon(delta)))
+    for terms in silo.store.all_terms():
+        agent = terms.agent(silo.policy.name)
+        left = [release for k in silo.due_rounds(terms) for release in terms.releases(agent, k)]
+        if left and terms.participants[agent].key == silo.public_key:
+            found.append(OpenRun(terms, compose(left).epsilon(delta)))
     return found
 
 
@@ -89,7 +88,7 @@ def change_data(files: SiloDirectory, policy: Policy, *, may_close: bool) -> Dat
 
 def _unfit(silo: Silo, records: Records) -> tuple[str, ...]:
     found = []
-    for each in silo.store.agreements():
+    for each in silo.store.all_terms():
         try:
             records.check_number(each, each.agent(silo.policy.name))
         except Refusal:
@@ -126,7 +125,7 @@ def rotate_silo_key(files: SiloDirectory, *, is_old_kept: bool, may_close: bool)
     if not is_begun:  # or interrupted after the state was given to the next key
         with closing(Silo(files.directory)) as silo:
             closed = _close(silo, NEW_KEY, may_close=may_close)
-            unfit = tuple(each.run for each in silo.store.agreements() if silo.due_rounds(each))
+            unfit = tuple(each.run for each in silo.store.all_terms() if silo.due_rounds(each))
     entry = _entry(files, policy)
     key = keys.next_key(files.key)
     with open_store(files, policy.noise) as store:
@@ -149,7 +148,7 @@ def rotate_coordinator_key(files: CoordinatorFiles, *, is_old_kept: bool, may_cl
     before = files.key()
     with closing(files.open_store()) as store:
         runs = [Coordinator(store, digest, before) for digest in store.runs(NEW, WANTED, STOPPED)]
-        ended = tuple(run.agreement.run for run in runs)
+        ended = tuple(run.terms.run for run in runs)
         _check_closing(ended, NEW_KEY, may_close=may_close)
         for run in runs:
             run.end("The coordinator's key has changed, and the terms name the old one.")

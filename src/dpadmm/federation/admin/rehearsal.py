@@ -12,7 +12,6 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError, raise_alone
-from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, named_edges, write_federation
 from dpadmm.federation.coordinator import Progress
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.errors import FederationStopped
@@ -24,6 +23,7 @@ from dpadmm.federation.outcome import FederationOutcome
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import SiloDirectory, counted_columns, schema_digest
+from dpadmm.federation.terms import NoiseOrigin, Participant, Terms, named_edges, write_federation
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.problems.losses import Logistic, Softmax
 from dpadmm.settings import CellRules, TableFormat
@@ -47,7 +47,7 @@ class Rehearsal:
     """A federation under `place`, one coordinator and one silo per table, to be used inside `run_rehearsal`."""
 
     place: Path
-    agreement: Agreement
+    terms: Terms
     coordinator: CoordinatorFiles
     silos: dict[str, SiloDirectory]
     port: int = 0
@@ -74,7 +74,7 @@ class Rehearsal:
 
     def federate(self, show: Callable[[Progress], None] = lambda _: None) -> FederationOutcome:
         """Run the federation to its end; `FederationStopped` if the process of a silo ends."""
-        return request_run(self.coordinator, self.agreement, show, check=self._check_silos)
+        return request_run(self.coordinator, self.terms, show, check=self._check_silos)
 
     def _check_silos(self) -> None:
         for name, process in self.nodes.items():
@@ -86,7 +86,7 @@ def prepare_rehearsal(
     place: Path,
     tables: "dict[str, pd.DataFrame]",
     schema: "Schema",
-    build: Callable[[Sequence[Participant], str, str], Agreement],
+    build: Callable[[Sequence[Participant], str, str], Terms],
     policy: Callable[[str, Path, Path], Policy],
     budget: tuple[float, float],
 ) -> Rehearsal:
@@ -108,15 +108,15 @@ def prepare_rehearsal(
         with closing(Silo(files.directory)) as silo:
             people.append(Participant(name, records.number, silo.public_key))
         silos[name] = files
-    agreement = build(people, key.public, schema_digest(place / "schema.json"))
-    write_federation(place / "federation.toml", agreement)
+    terms = build(people, key.public, schema_digest(place / "schema.json"))
+    write_federation(place / "federation.toml", terms)
     for files in silos.values():
         with closing(Silo(files.directory)) as silo:
             for person in people:  # all of them were made here a moment ago
                 if person.name != silo.policy.name:
                     silo.confirm_peer(person.name, fingerprint(person.key))
-            silo.approve(agreement)
-    return Rehearsal(place, agreement, coordinator, silos)
+            silo.approve(terms)
+    return Rehearsal(place, terms, coordinator, silos)
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -212,17 +212,17 @@ def p_admm_terms(
     clip_radius: float = 0.0,
     profile_share: float = 0.0,
     class_weights: Sequence[float] = (),
-) -> Callable[[Sequence[Participant], str, str], Agreement]:
+) -> Callable[[Sequence[Participant], str, str], Terms]:
     """Return the builder of the terms: P-ADMM on a ring (a path for two) at delta 1e-5 with test noise.
 
-    clip_radius, profile_share: how rows are encoded, class_weights: what those of each class count, see `Agreement`.
+    clip_radius, profile_share: how rows are encoded, class_weights: what those of each class count, see `Terms`.
     """
 
     loss = Softmax(len(schema.label.classes)) if len(schema.label.classes) > 2 else Logistic()
     vectors = loss.n_classes if isinstance(loss, Softmax) else 1
 
-    def build(people: Sequence[Participant], coordinator: str, digest: str) -> Agreement:
-        return Agreement(
+    def build(people: Sequence[Participant], coordinator: str, digest: str) -> Terms:
+        return Terms(
             run="rehearsal",
             method=PADMM.about.name,
             settings=(("eta", 0.01),),

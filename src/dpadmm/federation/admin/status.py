@@ -1,6 +1,6 @@
 """How silos and coordinators stand, read from their directories while they serve or rest.
 
-Nothing is written there, and nobody is disturbed. A table is read only where that is asked for.
+Nothing is written there, and nobody is disturbed; no table is read.
 """
 
 import os
@@ -14,17 +14,14 @@ from statistics import median
 from typing import Any
 
 from dpadmm.errors import DpadmmError
-from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_store import DONE, ENDED, NEW, STOPPED, CoordinatorFiles
-from dpadmm.federation.errors import reason_of
 from dpadmm.federation.https.processes import CoordinatorProcess, SiloProcess, read_status
 from dpadmm.federation.party_directory import is_held
 from dpadmm.federation.policy import Policy
-from dpadmm.federation.silo_directory import SiloDirectory, policy_records
+from dpadmm.federation.silo_directory import SiloDirectory
 from dpadmm.federation.silo_store import LogEntry, SiloStore, open_store
-from dpadmm.federation.terms import agreed_run
-from dpadmm.privacy.ledger import LedgerStatement
+from dpadmm.federation.terms import Terms
 
 SHOWN_REFUSALS = 5
 """How many of the latest refusals are listed."""
@@ -102,12 +99,10 @@ class BudgetStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class DataStatus:
-    """The silo's table. is_same: whether it is the one that the ledger knows; None where it was not read."""
+    """The silo's table, and why it cannot be read. Whether it is the one that the ledger knows is for the doctor."""
 
     path: str
-    is_readable: bool
     modified: str | None = None
-    is_same: bool | None = None
     problem: str | None = None
 
 
@@ -149,9 +144,9 @@ class SiloView:
 
     def runs(self) -> tuple[RunStatus, ...]:
         """Return every run, the oldest first."""
-        return tuple(self._run(terms) for terms in self.store.agreements(with_closed=True))
+        return tuple(self._run(terms) for terms in self.store.all_terms(with_closed=True))
 
-    def _run(self, terms: Agreement) -> RunStatus:
+    def _run(self, terms: Terms) -> RunStatus:
         last, kept = self.store.last(terms.digest)
         state = RunState.JOINED if self.store.is_joined(terms.digest) else RunState.APPROVED
         found = RunStatus(
@@ -164,16 +159,17 @@ class SiloView:
             delta=terms.delta,
         )
         try:
-            agreed, agent = agreed_run(terms), terms.agent(self.policy.name)
-            is_last = last in agreed.rounds_of(agent)[-1:]
-            spent = agreed.epsilon(agent, agreed.first_round - 1 if last is None else last)
-            found = replace(found, spent_epsilon=spent, epsilon=agreed.epsilon(agent, terms.rounds))
+            agent = terms.agent(self.policy.name)
+            is_last = last in terms.rounds_of(agent)[-1:]
+            spent = terms.spent_epsilon(agent, terms.first_round - 1 if last is None else last)
+            found = replace(found, spent_epsilon=spent, epsilon=terms.spent_epsilon(agent, terms.rounds))
             if (last is not None and kept is None) or (not is_last and self.store.is_closed(terms.digest)):
                 return replace(found, state=RunState.ENDED)
             if is_last:
                 return replace(found, state=RunState.FINISHED)
             self.policy.check_terms(terms)
-            self.policy.check_noise(agreed, agent)
+            self.policy.check_observers(terms, self.store.ledger.protection)
+            self.policy.check_releases(terms.all_releases(agent))
         except DpadmmError as refusal:
             return replace(found, state=RunState.REFUSED, reason=str(refusal))
         return found
@@ -189,54 +185,36 @@ def open_view(directory: Path) -> Iterator[SiloView]:
         yield SiloView(files, policy, store)
 
 
-def silo_status(directory: Path, *, is_data_checked: bool = False) -> SiloStatus:
-    """Return how the silo of a directory stands; `is_data_checked`: whether its table is read for that."""
+def silo_status(directory: Path) -> SiloStatus:
+    """Return how the silo of a directory stands."""
     with open_view(directory) as view:
+        found = view.store.ledger.statement()
         return SiloStatus(
             name=view.policy.name,
             directory=str(view.files.directory.absolute()),
             noise=view.policy.noise.value,
             is_serving=is_held(view.files.lock),
             process=read_status(view.files.status, SiloProcess),
-            budget=_budget_status(view.store.ledger.statement()),
-            data=_data_status(view, is_read=is_data_checked),
+            budget=BudgetStatus(
+                spent_epsilon=found.spent_epsilon,
+                left_epsilon=found.left_epsilon,
+                epsilon=found.budget.epsilon,
+                delta=found.budget.delta,
+                against=found.protection.observer,
+            ),
+            data=_data_status(Path(view.policy.data)),
             runs=view.runs(),
             refusals=view.store.latest_refusals(SHOWN_REFUSALS),
         )
 
 
-def _budget_status(found: LedgerStatement) -> BudgetStatus:
-    return BudgetStatus(
-        spent_epsilon=found.spent_epsilon,
-        left_epsilon=found.left_epsilon,
-        epsilon=found.budget.epsilon,
-        delta=found.budget.delta,
-        against=found.protection.observer,
-    )
-
-
-def _data_status(view: SiloView, *, is_read: bool) -> DataStatus:
-    """Return how the table stands; to tell whether it is still the ledger's, it must be read."""
-    path = Path(view.policy.data)
+def _data_status(path: Path) -> DataStatus:
     try:
         modified = datetime.fromtimestamp(round(path.stat().st_mtime), UTC).isoformat()
     except OSError as problem:
-        return DataStatus(path=str(path), is_readable=False, problem=problem.strerror)
-    found = DataStatus(path=str(path), is_readable=os.access(path, os.R_OK), modified=modified)
-    if not found.is_readable:
-        return replace(found, problem="this user has no permission to read it")
-    if not is_read:
-        return found
-    try:
-        view.store.ledger.confirm([policy_records(view.policy, view.files.schema).table])
-    except Exception as problem:  # noqa: BLE001 - the text of errors that are not ours may quote a cell
-        return replace(found, is_same=False, problem=first_sentence(reason_of(problem)))
-    return replace(found, is_same=True)
-
-
-def first_sentence(text: str) -> str:
-    """Return what has happened; what follows is for whoever calls the library."""
-    return text.partition(". ")[0]
+        return DataStatus(path=str(path), problem=problem.strerror)
+    refused = None if os.access(path, os.R_OK) else "this user has no permission to read it"
+    return DataStatus(path=str(path), modified=modified, problem=refused)
 
 
 def coordinator_status(directory: Path) -> Status:
@@ -259,7 +237,7 @@ def coordinator_runs(files: CoordinatorFiles, process: CoordinatorProcess | None
 
 
 def _run_status(run: Coordinator, process: CoordinatorProcess | None) -> RunStatus:
-    terms, (stored, reason) = run.agreement, run.stored.state()
+    terms, (stored, reason) = run.terms, run.stored.state()
     states = {NEW: RunState.NOT_REQUESTED, STOPPED: RunState.STOPPED, ENDED: RunState.STOPPED, DONE: RunState.FINISHED}
     seconds = run.seconds_per_round()
     return RunStatus(
@@ -279,8 +257,8 @@ def _run_status(run: Coordinator, process: CoordinatorProcess | None) -> RunStat
 
 def _members(run: Coordinator, process: CoordinatorProcess | None) -> tuple[MemberStatus, ...]:
     """Say of everybody whether it is there, and whether it is waited for: who is absent, or else has not answered."""
-    progress, people = run.progress(), run.agreement.participants
-    joined = None if process is None else process.joined.get(run.agreement.digest)
+    progress, people = run.progress(), run.terms.participants
+    joined = None if process is None else process.joined.get(run.terms.digest)
     absent = [] if joined is None or run.is_done else [each.name for each in people if each.name not in joined]
     spent = dict(progress.epsilon)
     return tuple(

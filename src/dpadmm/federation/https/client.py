@@ -147,7 +147,7 @@ class SiloClient:
         with suppress(StopRequested):
             while not self.signals.is_asked:
                 try:
-                    terms = self.silo.store.agreements()
+                    terms = self.silo.store.all_terms()
                     if not terms:
                         raise CoordinatorUnavailable("no terms are approved yet (`dpadmm silo approve`); waiting")
                     trusted, certificate = {each.coordinator for each in terms}, self.silo.files.certificate
@@ -196,7 +196,7 @@ class SiloClient:
                 raise CoordinatorUnavailable(
                     f"the answer is not one of a dpadmm coordinator (HTTP {answer.status_code})"
                 )
-            return read_at_most(answer, max(map(largest_request, self.silo.store.agreements()), default=0))
+            return read_at_most(answer, max(map(largest_request, self.silo.store.all_terms()), default=0))
 
     def _report(self, text: str, *, is_connected: bool) -> None:
         """Log and publish what changes."""
@@ -275,7 +275,7 @@ def run_silo(directory: Path, address: str, read: Callable[[Policy, Path], Recor
     signals = StopSignals()
     with exclusive_lock(files.lock, "This silo"), closing(Silo(files.directory, read=read)) as silo:
         client = SiloClient(silo, address, signals)
-        runs = ", ".join(repr(each.run) for each in silo.store.agreements()) or "none"
+        runs = ", ".join(repr(each.run) for each in silo.store.all_terms()) or "none"
         _log.info("silo %r is running; approved: %s; coordinator at %s", silo.policy.name, runs, address)
         with publish_status(files.status, lambda: client.status):
             client.serve()

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from queue import Empty, Queue
 
 from dpadmm.federation import messages
-from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator_loop import Interrupted
 from dpadmm.federation.keys import body_of
 from dpadmm.federation.messages import largest_answer
+from dpadmm.federation.terms import Terms
 
 POLL_SECONDS = 25.0
 """How long a silo waits for a request before it polls again."""
@@ -66,9 +66,9 @@ class MessageQueue:
     _seen: dict[str, float] = field(default_factory=dict)
     _polls: "dict[str, asyncio.Future[None]]" = field(default_factory=dict)
 
-    def open(self, agreement: Agreement) -> RunQueue:
+    def open(self, terms: Terms) -> RunQueue:
         """Return a queue for a run of these terms."""
-        run = RunQueue(self, frozenset(person.key for person in agreement.participants), largest_answer(agreement))
+        run = RunQueue(self, frozenset(person.key for person in terms.participants), largest_answer(terms))
         with self._lock:
             self._runs = [*self._runs, run]
         return run

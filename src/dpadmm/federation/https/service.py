@@ -18,7 +18,6 @@ from functools import partial
 
 from dpadmm.errors import DpadmmError, InputError
 from dpadmm.federation import sqlite_file
-from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator, Progress, open_run
 from dpadmm.federation.coordinator_loop import drive_for_others
 from dpadmm.federation.coordinator_store import ENDED, STOPPED, WANTED, CoordinatorFiles, CoordinatorStore
@@ -31,6 +30,7 @@ from dpadmm.federation.outcome import FederationOutcome, outcome_of
 from dpadmm.federation.party_directory import exclusive_lock, is_held
 from dpadmm.federation.sqlite_file import now
 from dpadmm.federation.studies import Studies
+from dpadmm.federation.terms import Terms
 
 LOOK_SECONDS = 0.2
 """How often runs that somebody asks for are looked for."""
@@ -113,7 +113,7 @@ class CoordinatorService:
     def _drive_in(self, store: CoordinatorStore, digest: str) -> None:
         run = Coordinator(store, digest, self.key)
         try:
-            terms = run.agreement
+            terms = run.terms
             self._in_loop(partial(trust, self._context, [person.key for person in terms.participants]))
             _log.info("run %r: driven from round %d of %d", terms.run, max(run.round, 0), terms.rounds)
             with contextlib.closing(self.queue.open(terms)) as queue:
@@ -122,7 +122,7 @@ class CoordinatorService:
         except (DpadmmError, sqlite3.Error, OSError):
             raise
         except Exception:  # noqa: BLE001 - whatever it is, whoever watches the run must not wait for ever
-            _log.exception("run %r has ended because of a bug in the program", run.agreement.run)
+            _log.exception("run %r has ended because of a bug in the program", run.terms.run)
             run.stop("A bug in the program has ended the run; see the coordinator's log.")
         finally:
             self._open.pop(digest, None)
@@ -180,7 +180,7 @@ AWAY_SECONDS = 20.0
 
 def request_run(
     files: CoordinatorFiles,
-    agreement: Agreement,
+    terms: Terms,
     show: Callable[[Progress], None] = lambda _: None,
     away_seconds: float = AWAY_SECONDS,
     check: Callable[[], None] = lambda: None,
@@ -190,7 +190,7 @@ def request_run(
     A run that was interrupted continues: its file knows what is done. It goes on when nobody follows it. `check` is
     called again and again, and may raise.
     """
-    with closing(open_run(files, agreement)) as run:
+    with closing(open_run(files, terms)) as run:
         try:
             run.ask()
             last, served = None, time.monotonic()
@@ -199,8 +199,8 @@ def request_run(
                 is_done = run.is_done  # before what is shown, so that the end is shown too
                 progress = run.progress()
                 process = read_status(files.status, CoordinatorProcess)
-                if progress.waiting_for and process is not None and agreement.digest in process.joined:
-                    joined = process.joined[agreement.digest]  # until all have, nobody else is asked
+                if progress.waiting_for and process is not None and terms.digest in process.joined:
+                    joined = process.joined[terms.digest]  # until all have, nobody else is asked
                     absent = tuple(name for name, _ in progress.epsilon if name not in joined)
                     progress = replace(progress, waiting_for=absent or progress.waiting_for)
                 if progress != last:
