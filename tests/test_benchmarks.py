@@ -173,3 +173,21 @@ def test_every_part_of_the_benchmark_can_be_imported(accuracy):
     import run
 
     assert all(callable(part.rows) for part in run.PARTS.values())
+
+
+def test_numbers_are_scored_and_a_score_that_falls_with_epsilon_is_said(accuracy, tmp_path):
+    scores = accuracy.Scores(tmp_path)
+    for cell in accuracy.regression_cells(["diabetes", "weak"], [1.0, 5.0], 10):
+        falls = cell.name == "weak" and cell.epsilon == 5.0
+        scores.add(cell, {accuracy.R2: 0.3 - 0.1 * falls + 0.001 * (cell.run // 5)})
+    said = io.StringIO()
+    accuracy.Console(file=said, width=150).print(
+        accuracy.regression_table(scores, ["diabetes", "weak"], [1.0, 5.0], 10)
+    )
+    rows = [line for line in said.getvalue().splitlines() if "Diabetes" in line or "Synthetic" in line]
+    assert ["FALLS" in row for row in rows] == [False, True]
+
+
+def test_sets_of_numbers_are_fitted(accuracy):
+    found = accuracy.measured(accuracy.Cell("diabetes", accuracy.REGRESSION, 5.0, 0))
+    assert 0.1 < found[accuracy.R2] < 0.6

@@ -295,3 +295,36 @@ def test_pictures_are_drawn_from_the_page(monkeypatch, tmp_path):
     for name in ("peers.png", "peers-seconds.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
         assert (draw_peers.ROOT / "docs" / "pictures" / name).is_file()
+
+
+@pytest.fixture
+def numbers():
+    """Return the comparison of targets that are numbers."""
+    from peers import numbers
+
+    return numbers
+
+
+def test_methods_for_numbers_without_noise_are_least_squares(numbers):
+    data = numbers.numbers("strong-small", 0)
+    best = np.linalg.lstsq(data.train, data.y, rcond=None)[0]
+    found = numbers.adassp(data, 1e9, np.random.default_rng(0))
+    np.testing.assert_allclose(found, best, atol=1e-3)
+    found = numbers.descend(data, 1e9, np.random.default_rng(0), rounds=3000, step=1.0, clip=100.0)
+    assert numbers.r2(data.truth, data.test @ found) == pytest.approx(
+        numbers.r2(data.truth, data.test @ best), abs=0.01
+    )
+
+
+def test_what_adassp_releases_moves_by_no_more_than_its_noise_is_for(numbers):
+    """Replaced rows within the public bounds, the worst of them among the corners."""
+    rng, width = np.random.default_rng(1), 4
+    rows = np.column_stack([rng.choice([-1.0, 1.0], (400, width)), np.ones(400)])
+    square, y = width + 1.0, rng.choice([-1.0, 1.0], 400)
+    shared = rng.uniform(-1, 1, (20, width + 1))
+    for a, b, ya, yb in zip(rows[::2], rows[1::2], y[::2], y[1::2], strict=True):
+        moments = [shared.T @ shared + np.outer(each, each) for each in (a, b)]
+        least = [np.linalg.eigvalsh(each)[0] for each in moments]
+        assert abs(least[0] - least[1]) <= square * (1 + 1e-12)
+        assert np.linalg.norm(moments[0] - moments[1]) <= np.sqrt(2) * square * (1 + 1e-12)
+        assert np.linalg.norm(a * ya - b * yb) <= 2 * np.sqrt(square) * (1 + 1e-12)

@@ -264,6 +264,12 @@ class TableOptions(TableFormat):
         "Read Parquet files in passes, in little memory. Left out, files of more than 1 GB of cells are.",
         option="--stream/--no-stream",
     )
+    scratch: str | None = setting(
+        None,
+        "Folder for a private copy of a streamed table's encoded rows, which is gone when the run ends: that for "
+        "temporary files, if left out. With off, every pass reads and encodes the table again.",
+        metavar="FOLDER",
+    )
     cluster: Any = setting(
         None,
         "Let the workers of a Dask cluster read the Parquet files: tcp:// or tls://HOST:PORT of its scheduler, in "

@@ -15,13 +15,13 @@ from tests.contracts.parquet_groups import write_groups
 from dpadmm.core.dataset import Dataset
 from dpadmm.data import parquet
 from dpadmm.data.columns import BinaryLabel, Categorical, ClassLabel, Numeric, RealLabel
+from dpadmm.data.encoded import LabelledTask
 from dpadmm.data.encoding import CONSTANT
 from dpadmm.data.parquet import (
     BatchReader,
     ParquetTable,
     StreamedRows,
     StreamedTable,
-    SumPart,
     ThreadWorkers,
     count_part,
 )
@@ -148,10 +148,14 @@ def test_sums_do_not_depend_on_threads_and_tasks_can_be_sent_elsewhere(tmp_path)
     rows = found.rows[0]
     parts = rows.table.parts
     assert len(parts) == 10
-    work = SumPart(rows.reader, schema.encoding(1.5), stream.use, 1.0, GradientSum(Logistic(), points[0]))
-    for task in (work, partial(count_part, rows.reader, ProfileForm(schema.columns))):
-        sent = pickle.loads(pickle.dumps((task, parts[3])))
-        np.testing.assert_array_equal(sent[0](sent[1]), task(parts[3]))
+    count = partial(count_part, rows.reader, ProfileForm(schema.columns))
+    sent = pickle.loads(pickle.dumps((count, parts[3])))
+    np.testing.assert_array_equal(sent[0](sent[1]), count(parts[3]))
+    (block, _), task = stream.blocks.values(), LabelledTask(stream.use, GradientSum(Logistic(), points[0]))
+    sent = pickle.loads(pickle.dumps((task, block, block())))
+    np.testing.assert_array_equal(sent[0](sent[1]()), task(block()))
+    np.testing.assert_array_equal(sent[0](sent[2]), task(block()))
+    assert len(pickle.dumps(block())) < len(pickle.dumps(block)) + 200  # rows are not sent
 
 
 def test_a_folder_is_one_table_in_the_order_of_its_names(tmp_path):
@@ -240,14 +244,12 @@ def test_a_file_that_changes_is_refused_between_passes_and_within_one(tmp_path):
     (stream,) = found.silos(schema.encoding(1.5))
     risk, w = risk_of(stream, Logistic()), np.ones((1, 4, 1))
     risk.gradient(w)
-    before = path.stat()
-
-    def replaced(batch):
-        write_groups(path, frame.assign(x=0.0), [50] * 6)
-        return np.zeros(1)
-
+    before, rows = path.stat(), found.rows[0]
+    begun = rows.reader.batches(rows.table.parts[0])
+    next(begun)
+    write_groups(path, frame.assign(x=0.0), [50] * 6)
     with pytest.raises(InputError, match="has changed"):
-        stream.totals([replaced])
+        list(begun)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(InputError, match="stays spent"):
         risk.gradient(w)

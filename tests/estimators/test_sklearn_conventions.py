@@ -24,7 +24,6 @@ from dpadmm.estimators import (
     PrivateSearchCV,
     SimulatedNoiseWarning,
 )
-from dpadmm.models.predict import probabilities_from_scores
 from dpadmm.privacy.protection import Protection
 from dpadmm.privacy.releases import Origin
 from dpadmm.settings import CellRules, Privacy, TrainingOptions
@@ -234,12 +233,6 @@ def test_a_single_class_is_no_matter_when_the_classes_are_public(table):
     X = table[0]
     model = PrivateLogisticRegression(epsilon=9.0, delta=1e-5, feature_bounds=(-1, 1), classes=("no", "yes"))
     assert set(model.fit(X, np.full(300, "no")).classes_) == {"no", "yes"}
-
-
-def test_extreme_scores_give_proper_chances(table):
-    X = table[0]
-    model = PrivateLogisticRegression(epsilon=9.0, delta=1e-5, feature_bounds=(-1, 1)).fit(X, np.arange(300) % 3)
-    np.testing.assert_allclose(probabilities_from_scores(model.released_, np.full((4, 3), -1e4)), 1 / 3)
 
 
 def test_sparse_tables_may_count_in_64_bits(table):

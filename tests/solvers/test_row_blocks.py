@@ -14,14 +14,14 @@ from dpadmm.methods.dp_gd import DPGD
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
+from dpadmm.problems import silos as silos_module
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Softmax, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, SoftmaxRisk
-from dpadmm.problems.silos import PART, PersonRows, Silos
-from dpadmm.solvers import solver as shared
+from dpadmm.problems.silos import PART, PersonRows, Silos, row_bounds
 from dpadmm.solvers.closed_forms import SquaredSolver
 from dpadmm.solvers.columns import MajoriserSolver, MatrixFreeSolver, SingleColumns, slope_sum, softmax_sum
 from dpadmm.solvers.kernels import dense_sum
-from dpadmm.solvers.solver import Metric, block_gram, for_each_block, row_bounds, sum_blocks
+from dpadmm.solvers.solver import Metric, block_gram, for_each_block, sum_blocks
 from dpadmm.testing import LocalEngine, Stopping
 
 SIZES = (301, 45, 60)
@@ -32,8 +32,8 @@ LOSSES = (Logistic(), Logistic(0.6), Huber(0.5), SmoothedHinge(0.5))
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
     """So that the first agent has several blocks and the others one."""
-    monkeypatch.setattr(shared, "_DENSE_NUMBERS", 400)
-    monkeypatch.setattr(shared, "_SPARSE_ROWS", 40)
+    monkeypatch.setattr(silos_module, "_DENSE_NUMBERS", 400)
+    monkeypatch.setattr(silos_module, "_SPARSE_ROWS", 40)
 
 
 @given(st.integers(0, 10**7), st.integers(0, 10**8), st.integers(1, 10**5), st.booleans())

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 _SETTINGS = (
-    "epsilon delta schema split_by person view aim method alpha privacy table training -keep -stream -cluster -anyway"
+    "epsilon delta schema split_by person view aim method alpha privacy table training "
+    "-keep -stream -scratch -cluster -anyway"
 )
 _BAR = 10  # so that the table is whole on a terminal of 80 columns
 

@@ -200,7 +200,9 @@ def print_streaming(tables: "AnyTables") -> None:
     from dpadmm.data.sources import in_files
 
     for table in in_files(tables).values():
-        texts = f"{table.where} is streamed: {table.rows:,} rows are read again in every pass, never all at once"
+        is_again = table.workers.scratch is None
+        how = "read in passes" if is_again else "encoded once, into a private file"
+        texts = f"{table.where} is streamed: {table.rows:,} rows are {how}, never all in memory"
         typer.echo(without_controls(texts), err=True)
 
 

@@ -127,6 +127,9 @@ class Dataset:
         names: what silos are called, where not as the tables. persons: the person of each row, where a person may have
         several; only the rows that are kept are read. may_be_empty: where nobody may learn how many rows there are.
         """
+        from dpadmm.data.encoded import check_scratch  # late: it reads Parquet
+
+        check_scratch(schema, tables)
         used = None if persons is None else persons.rows()
         kept = [None] * len(tables) if used is None else [own.kept for own in used]
         pairs = zip(tables.values(), kept, strict=True)
@@ -209,15 +212,18 @@ class Dataset:
         """Return the encoded rows of all silos for each model; with several, labels are +1 for its class, else -1."""
         norm = self.schema.row_norm
         centre, scale = encoding.target_centre, encoding.target_scale
-        labels = [(part.labels - centre) / scale for part in self.rows if part.labels is not None]
+        labels = [part.labels for part in self.rows if part.labels is not None]
+        if (centre, scale) != (0.0, 1.0):
+            labels = [(each - centre) / scale for each in labels]
         if len(labels) < len(self.rows):
-            from dpadmm.data.parquet import LabelUse, ParquetStream, StreamedRows  # late: it reads Parquet
+            from dpadmm.data.encoded import LabelUse, encoded_silos  # late: they read Parquet
+            from dpadmm.data.parquet import StreamedRows
 
             names = tuple(self.names or (f"silo {i}" for i in range(len(self.rows))))
             nominal = None if self.nominal is None else np.array(self.nominal, dtype=np.int64)
             uses = [LabelUse(number if n_models > 1 else None, self.class_shares) for number in range(n_models)]
             parts = tuple(part for part in self.rows if isinstance(part, StreamedRows))
-            return [ParquetStream(parts, encoding, norm, names, nominal, use) for use in uses]
+            return encoded_silos(parts, encoding, norm, names, nominal, uses)
         features = [part.rows(encoding) for part in self.rows]
         weights = None
         if self.class_shares is not None:

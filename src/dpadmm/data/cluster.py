@@ -2,8 +2,9 @@
 
 The same tasks are called on the same parts as in one process, and what they return is added up in the same order, so a
 model has the same bits wherever its sums were made. Tasks are few plain futures, answered in order, and repeated by
-Dask if a worker is lost. What is repeated is a sum over rows that are read again; noise is drawn in this process alone,
-after the sums are here, so that nothing is drawn or spent twice.
+Dask if a worker is lost; so is the encoding of the blocks that this worker kept, and of no others. If the scheduler is
+lost, the pass is repeated as soon as it is back. What is repeated is a sum; noise is drawn in this process alone, after
+the sums are here, so that nothing is drawn or spent twice.
 
 Whatever a task raises is an answer too. Raised to Dask, it would be logged on the worker with its text, and sent with
 its traceback; the texts of other packages' errors may quote the cells that they stumble over.
@@ -12,17 +13,18 @@ its traceback; the texts of other packages' errors may quote the cells that they
 import hashlib
 import logging
 import platform
+import sys
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from distributed import CancelledError, Client, Future, KilledWorker
@@ -42,6 +44,7 @@ Done = TypeVar("Done")
 _CONNECT = 10.0  # seconds for a scheduler to answer, and for a first worker to be there
 _LOOK = 5.0  # seconds between looks whether there is still somebody at work
 _MOST_ALONE = 60.0  # seconds without any worker: a supervisor would have started one again
+_MOST_AWAY, _MOST_LOST = 600.0, 5  # seconds to wait for a scheduler that is lost, and how often in a pass
 _CHATTY = ("asyncio", "distributed.client", "distributed.comm", "distributed.core", "tornado.application")
 _MOST_NAMED = 3  # workers that are named in an error
 
@@ -113,6 +116,10 @@ class TaskResult:
     values: tuple[Any, ...] = ()
     error: DpadmmError | None = None
 
+    def __sizeof__(self) -> int:
+        """Return the size of the values, by which Dask decides what may be moved to another worker."""
+        return sum(map(sys.getsizeof, self.values))
+
     def get(self) -> tuple[Any, ...]:
         """Return the values, or raise the error here."""
         if self.error is not None:
@@ -140,11 +147,32 @@ def run_task(work: ClusterTask) -> TaskResult:
         )
 
 
-@dataclass(frozen=True, eq=False)
+def run_on_kept(kept: TaskResult, work: ClusterTask) -> TaskResult:
+    """Call the task on what this worker made before."""
+    return kept if kept.error is not None else run_task(replace(work, items=kept.values))
+
+
+def _make(make: Callable[[], Item]) -> Item:
+    return make()
+
+
+class _LostError(ClusterError):
+    """The scheduler does not answer any more, or has forgotten what it was to do."""
+
+
+@dataclass(eq=False)
 class DaskWorkers:
-    """The workers of a cluster that a client is connected to."""
+    """The workers of a cluster that a client is connected to.
+
+    address: of the scheduler, to connect again; None for a client of the user's. warn: takes a warning. kept: by what
+    made them, futures of what stays in the workers, which Dask makes again where a worker is lost.
+    """
 
     client: Client
+    address: str | None = None
+    warn: Callable[[str], None] = field(default=lambda _: None, repr=False)
+    kept: dict[Any, Future] = field(default_factory=dict, repr=False)
+    scratch: ClassVar[Path | None] = None
 
     @property
     def warning(self) -> str | None:
@@ -196,27 +224,82 @@ class DaskWorkers:
 
     def run(self, task: Callable[[Item], Done], items: Sequence[Item]) -> Iterator[Done]:
         """Yield the results in order; tasks of a pass that is given up are cancelled."""
-        if not items:
-            return
-        futures: list[Future] = []
-        try:
-            with self._reword_errors():
-                threads = sum(self.client.nthreads().values())
-                work = [
-                    ClusterTask(task, tuple(piece), installed_versions())
-                    for piece in cut_evenly(items, max(threads, 1))
-                ]
-                with warnings.catch_warnings():
-                    # Points of many dimensions go to every task, which is what a pass is for.
-                    warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-                    futures = list(self.client.map(run_task, work, pure=False))
-            for future in futures:
+
+        def send(done: int) -> list[Future]:
+            pieces = cut_evenly(items[done:], max(sum(self.client.nthreads().values()), 1))
+            return self._sent(run_task, [ClusterTask(task, tuple(each), installed_versions()) for each in pieces])
+
+        yield from self._answers(send, len(items))
+
+    def run_kept(self, makers: Sequence[Callable[[], Item]], tasks: Sequence[Callable[[Item], Done]]) -> Iterator[Done]:
+        """Yield `task(make())` in order; what is made stays in the memory of the worker that made it."""
+
+        def send(done: int) -> list[Future]:
+            known, new = installed_versions(), [make for make in makers[done:] if make not in self.kept]
+            made = self._sent(run_task, [ClusterTask(_make, (make,), known) for make in new])
+            self.kept.update(zip(new, made, strict=True))
+            kept = [self.kept[make] for make in makers[done:]]
+            return self._sent(run_on_kept, kept, [ClusterTask(task, (), known) for task in tasks[done:]])
+
+        yield from self._answers(send, len(makers))
+
+    def _sent(self, call: Callable[..., TaskResult], *arguments: Sequence[Any]) -> list[Future]:
+        with warnings.catch_warnings():
+            # Points of many dimensions go to every task, which is what a pass is for.
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            return list(self.client.map(call, *arguments, pure=False)) if arguments[0] else []
+
+    def _answers(self, send: Callable[[int], list[Future]], number: int) -> Iterator[Any]:
+        """Yield all answers in order; send: sends the work that is left after so many, again if the scheduler was lost.
+
+        Sums that are made again have the same bits, and noise is drawn after them: nothing is drawn or paid for twice.
+        """
+        done = lost = 0
+        while done < number:
+            futures: list[Future] = []
+            try:
                 with self._reword_errors():
-                    answer = self._wait_for(future)
-                yield from answer.get()
-        finally:
-            for future in futures:  # ends what is under way, and exact sums do not stay in the cluster
-                future.release()
+                    futures = send(done)
+                for future in futures:
+                    with self._reword_errors():
+                        answer = self._wait_for(future)
+                    for value in answer.get():
+                        done += 1
+                        yield value
+            except _LostError as problem:
+                lost += 1
+                if lost > _MOST_LOST or not self._connect_again():
+                    raise_alone(ClusterError(*problem.args))
+            finally:
+                for future in futures:  # ends what is under way, and exact sums do not stay in the cluster
+                    future.release()
+
+    def _connect_again(self) -> bool:
+        """Wait for the scheduler and workers to come back; return whether they did, with the same versions."""
+        self.forget()
+        until, is_told = time.monotonic() + _MOST_AWAY, False
+        while self.client.status != "closed" or self.address is not None:
+            with suppress(InputError, ClusterError):
+                if self.client.status == "closed":
+                    self.client = _client(str(self.address))
+                self.check()
+                return True
+            if time.monotonic() >= until:
+                break
+            if not is_told:
+                self.warn(
+                    f"The cluster at {self._place} does not answer. Waiting up to {_MOST_AWAY / 60:.0f} minutes for "
+                    "it: start its scheduler and workers again, and the run goes on. Nothing is paid for twice."
+                )
+            is_told = True
+            time.sleep(_LOOK)
+        return False
+
+    def forget(self) -> None:
+        """Let go of what is kept."""
+        for future in self.kept.values():
+            future.release()
+        self.kept.clear()
 
     def _wait_for(self, future: Future) -> TaskResult:
         """Wait for an answer as long as there is somebody who could give it."""
@@ -255,32 +338,45 @@ class DaskWorkers:
             )
         except (CancelledError, ClosedClientError, OSError):  # a TimeoutError is an OSError
             raise_alone(
-                ClusterError(
+                _LostError(
                     f"The connection to the cluster's scheduler was lost, or its work was cancelled. {SPENT} Look "
                     "whether the scheduler is still there, and start again."
                 )
             )
 
 
+def _ignore(text: str) -> None:
+    """Say nothing."""
+
+
 @contextmanager
-def connect(cluster: Any) -> Iterator[DaskWorkers]:
-    """Yield the workers of a cluster, by the address of its scheduler or by a client of it; the latter stays open."""
+def connect(cluster: Any, warn: Callable[[str], None] = _ignore) -> Iterator[DaskWorkers]:
+    """Yield the workers of a cluster, by the address of its scheduler or by a client of it; the latter stays open.
+
+    warn: takes a warning.
+    """
     if isinstance(cluster, Client):
         if cluster.asynchronous or cluster.status != "running":
             raise InputError(f"{option_name('cluster')} must be a Client that is connected and not asynchronous.")
-        workers = DaskWorkers(cluster)
+        workers = DaskWorkers(cluster, warn=warn)
         workers.check()
-        yield workers
+        try:
+            yield workers
+        finally:
+            workers.forget()
         return
     if not isinstance(cluster, str):
         raise InputError(
             f"{option_name('cluster')} must be the address of a Dask scheduler, such as tcp://10.0.0.1:8786, or a "
             f"dask.distributed.Client; got {safe_repr(cluster)}."
         )
-    with _silence_dask(), _client(cluster) as client:
-        workers = DaskWorkers(client)
-        workers.check()
-        yield workers
+    with _silence_dask():
+        workers = DaskWorkers(_client(cluster), cluster, warn)
+        try:
+            workers.check()
+            yield workers
+        finally:
+            workers.client.close()  # it is another one, if the scheduler was lost
 
 
 class _Caller(Client):  # type: ignore[misc]

@@ -198,9 +198,9 @@ class RowEncoding:
                 features = np.arange(start, start + width)
                 table = table + _in_rows(found.codes < 0, features, shift[features], table.shape)
         rows = self._finished(table, self._factors(1.0, squares, shift), shift, ~blank)
-        return rows if self._is_sparse(len(cells)) else np.ascontiguousarray(dense(rows))
+        return rows if self.is_sparse(len(cells)) else np.ascontiguousarray(dense(rows))
 
-    def _is_sparse(self, n_columns: int) -> bool:
+    def is_sparse(self, n_columns: int) -> bool:
         """Return whether rows of so many columns are stored sparsely."""
         entries = n_columns + (self.constant is not None)
         return self.dimension >= SPARSE_WIDTH and entries <= SPARSE_SHARE * self.dimension
@@ -213,7 +213,7 @@ class RowEncoding:
             values = np.hstack([values, np.where(there, self.constant, 0.0)[:, None]])
             indices = np.hstack([indices, np.full((number, 1), width)])
             shift = np.append(shift, 0.0)
-        if not self._is_sparse(indices.shape[1] - (self.constant is not None)):
+        if not self.is_sparse(indices.shape[1] - (self.constant is not None)):
             rows = 0.0 - factors[:, None] * shift
             for place in range(indices.shape[1]):
                 rows[np.arange(number), indices[:, place]] += values[:, place]

@@ -5,8 +5,8 @@ a file each. A file that changes after it was first looked at is noticed at the 
 that is read of it. `Workers` call tasks on the parts: threads of this process, or, with the same protocol, a cluster
 (`dpadmm.data.cluster`).
 
-A pass is `Workers.run(task, parts)`: a picklable task is called on every part of every silo, and what it returns is
-added up in the parts' order. Tasks are the four below; new ones need nothing but a `TablePart`.
+A pass over cells is `Workers.run(task, parts)`: a picklable task is called on every part of every silo, and what it
+returns is added up in the parts' order. Passes over encoded rows are in `dpadmm.data.encoded`.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpadmm.data.columns import weights_by_class
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.reading import PARQUET, call_reader, name_columns
@@ -34,8 +33,6 @@ from dpadmm.errors import InputError, raise_alone
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.ledger.fingerprints import column_digest
 from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.problems.silos import PairwiseSum, Silos
-from dpadmm.problems.streams import BatchTask, SiloStream
 from dpadmm.settings import CellRules, TableFormat
 
 if TYPE_CHECKING:
@@ -106,33 +103,34 @@ class TablePart:
                 "begun, what was reserved for it stays spent. Start again when nothing else writes to the file."
             )
 
-    def frames(self, columns: Sequence[str], *, is_plain: bool = True) -> "Iterator[pd.DataFrame]":
+    def frames(
+        self, columns: Sequence[str], *, is_plain: bool = True, wanted: slice | None = None
+    ) -> "Iterator[pd.DataFrame]":
         """Yield the rows with these columns of the file, a batch at a time; the index counts the rows of the file.
 
         is_plain: text is read as categories, and how pandas had stored the columns is ignored; what cells say is the
-        same, and it is faster.
+        same, and it is faster. wanted: which rows of the part, all where left out.
         """
         import pandas as pd
 
         self.check()
-        done, batches = self.first, self._batches(columns, is_plain=is_plain)
+        batches = self._batches(columns, slice(0, self.rows) if wanted is None else wanted, is_plain=is_plain)
         while True:
             try:
-                stored = next(batches, None)
+                done, stored = next(batches, (0, None))
             except (OSError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError):
                 self.check()  # the reader's own text may quote cells
                 raise_alone(InputError(f"{self.path} cannot be read as Parquet: it is damaged. Write it again."))
             if stored is None:
                 break
             # Asked for "a.b", the reader also returns the field b of a column a.
-            wanted = stored.select(list(columns))
-            frame = wanted.to_pandas(split_blocks=True, ignore_metadata=is_plain, use_threads=False)
-            yield frame.set_axis(pd.RangeIndex(done, done + len(frame)), axis=0)
-            done += len(frame)
+            named = stored.select(list(columns))
+            frame = named.to_pandas(split_blocks=True, ignore_metadata=is_plain, use_threads=False)
+            yield frame.set_axis(pd.RangeIndex(self.first + done, self.first + done + len(frame)), axis=0)
         self.check()
 
-    def _batches(self, columns: Sequence[str], *, is_plain: bool) -> Iterator[Any]:
-        """Yield record batches; no more is read ahead than a buffer of every column."""
+    def _batches(self, columns: Sequence[str], wanted: slice, *, is_plain: bool) -> Iterator[tuple[int, Any]]:
+        """Yield where batches begin in the part, and these; no more is read ahead than a buffer of every column."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -140,7 +138,16 @@ class TablePart:
         texts = [name for name in columns if is_plain and pa.types.is_string(schema.field(name).type)]
         with pq.ParquetFile(self.path, read_dictionary=texts or None, buffer_size=_BUFFER, pre_buffer=False) as file:
             batch = batch_rows(len(columns), self._row_bytes(file, columns))
-            yield from file.iter_batches(batch, row_groups=list(self.groups), columns=list(columns), use_threads=False)
+            done, groups = 0, list(self.groups)
+            while groups and done + file.metadata.row_group(groups[0]).num_rows <= wanted.start:
+                done += file.metadata.row_group(groups.pop(0)).num_rows
+            for found in file.iter_batches(batch, row_groups=groups, columns=list(columns), use_threads=False):
+                first, last = max(wanted.start, done), min(wanted.stop, done + len(found))
+                if first < last:
+                    yield first, found.slice(first - done, last - first)
+                done += len(found)
+                if done >= wanted.stop:
+                    break
 
     def _row_bytes(self, file: Any, columns: Sequence[str]) -> float:
         """Return what a row takes, in its row group of the longest rows, of those columns that have no fixed width."""
@@ -258,7 +265,14 @@ _MOST_THREADS = 2  # each holds a batch of its own in several forms: more would 
 
 
 class Workers(Protocol):
-    """Calls a task on items, wherever that may be; tasks, items and results are small and picklable."""
+    """Calls a task on items, wherever that may be; tasks, items and results are small and picklable.
+
+    scratch: folder for a private copy of encoded rows; None where there is none.
+    """
+
+    @property
+    def scratch(self) -> Path | None:
+        """The folder."""
 
     def check_tables(self, tables: "Sequence[ParquetTable]") -> "Sequence[ParquetTable]":
         """Return the tables as tasks find them; refuse, before anything is spent, files that not all workers see."""
@@ -268,12 +282,17 @@ class Workers(Protocol):
         """Yield `task(item)` of all items in their order. A failing task ends the pass with its own exception."""
         ...
 
+    def run_kept(self, makers: Sequence[Callable[[], Item]], tasks: Sequence[Callable[[Item], Done]]) -> Iterator[Done]:
+        """Yield `task(make())` of all pairs in their order. What is made may be large, and may be kept where it is."""
+        ...
+
 
 @dataclass(frozen=True)
 class ThreadWorkers:
     """Threads of this process; most of a pass is compiled code that runs beside other threads."""
 
     threads: int = min(_MOST_THREADS, os.cpu_count() or 1)
+    scratch: Path | None = None
 
     def check_tables(self, tables: "Sequence[ParquetTable]") -> "Sequence[ParquetTable]":
         """Return the tables as they are: threads see the files that this process sees."""
@@ -292,6 +311,15 @@ class ThreadWorkers:
             for each in pending:
                 each.cancel()
             wait(pending)
+
+    def run_kept(self, makers: Sequence[Callable[[], Item]], tasks: Sequence[Callable[[Item], Done]]) -> Iterator[Done]:
+        """Yield `task(make())`; nothing is kept."""
+        yield from self.run(_made, list(zip(makers, tasks, strict=True)))
+
+
+def _made(item: tuple[Callable[[], Item], Callable[[Item], Done]]) -> Done:
+    make, task = item
+    return task(make())
 
 
 @cache
@@ -320,10 +348,10 @@ class BatchReader:
         called = dict(zip(table.names, table.stored, strict=True))
         return cls(schema, screening, tuple(called[name] for name in needed))
 
-    def batches(self, part: TablePart) -> Iterator[tuple[ScreenedCells, CellFindings]]:
-        """Yield the screened rows of a part and what is awkward in them, a batch at a time."""
+    def batches(self, part: TablePart, wanted: slice | None = None) -> Iterator[tuple[ScreenedCells, CellFindings]]:
+        """Yield the screened rows of a part, or some of them, and what is awkward in them, a batch at a time."""
         names = dict(zip(self.stored, [*self.schema.column_names, self.schema.label.name], strict=True))
-        for frame in part.frames(self.stored):
+        for frame in part.frames(self.stored, wanted=wanted):
             numbers = np.asarray(frame.index, dtype=np.int64) + 1
             read = frame.set_axis([names[stored] for stored in frame.columns], axis=1)
             yield read_cells(self.schema, read, numbers, str(part.path), self.screening)
@@ -354,48 +382,6 @@ def digest_column(table: ParquetTable, stored: str) -> bytes:
                 yield frame[stored].to_numpy()
 
     return column_digest(pieces, table.rows)
-
-
-@dataclass(frozen=True)
-class LabelUse:
-    """What becomes of a label. rest_of: of numbers of classes, +1 for this one and -1 for the rest.
-
-    class_shares: what rows count by their class.
-    """
-
-    rest_of: int | None = None
-    class_shares: tuple[float, ...] | None = None
-
-    def weights(self, labels: Floats) -> Floats | None:
-        """Return what each row counts."""
-        return None if self.class_shares is None else weights_by_class(labels, self.class_shares)
-
-    def labels(self, labels: Floats) -> Floats:
-        """Return the labels of the problem."""
-        return labels if self.rest_of is None else np.where(labels == self.rest_of, 1.0, -1.0)
-
-
-@dataclass(frozen=True, eq=False)
-class SumPart:
-    """Add up what a task makes of the encoded batches of a part."""
-
-    reader: BatchReader
-    encoding: RowEncoding
-    use: LabelUse
-    row_norm: float
-    task: BatchTask
-
-    def __call__(self, part: TablePart) -> Floats | float:
-        """Return the sum."""
-        total = PairwiseSum()
-        for cells, _ in self.reader.batches(part):
-            rows, labels = cells.rows(self.encoding), self.use.labels(cells.labels)
-            long = self.encoding.keeps_length
-            batch = Silos.from_parts([rows], [labels], self.row_norm, ["batch"], nominal=[1], weighs_long_rows=long)
-            weights = self.use.weights(cells.labels)
-            total.add(self.task(batch if weights is None else replace(batch, class_weights=weights)))
-        found: Floats | float = total.value()
-        return found
 
 
 @dataclass(frozen=True)
@@ -437,62 +423,6 @@ class StreamedRows:
     def rows(self, encoding: RowEncoding) -> Floats:
         """Refuse: they are had in passes."""
         raise InputError("Streamed rows are never in memory at once; use passes.")
-
-
-@dataclass(frozen=True, eq=False)
-class ParquetStream(SiloStream):
-    """The encoded rows of silos in Parquet."""
-
-    parts: tuple[StreamedRows, ...] = field(repr=False)
-    encoding: RowEncoding
-    row_norm: float
-    names: tuple[str, ...]
-    nominal: Ints | None = None
-    use: LabelUse = LabelUse()
-
-    @cached_property
-    def sizes(self) -> Ints:
-        """Records per silo, or the nominal numbers in their place."""
-        if self.nominal is not None:
-            return self.nominal
-        return np.array([part.number for part in self.parts], dtype=np.int64)
-
-    @property
-    def dimension(self) -> int:
-        """Number of features d."""
-        return self.encoding.dimension
-
-    def totals(self, tasks: Sequence[BatchTask]) -> list[Floats | float]:
-        """Return, of every silo, the sum of its task over its batches, in their order; one pass over all silos."""
-        work = [
-            (silo, SumPart(rows.reader, self.encoding, self.use, self.row_norm, task), part)
-            for silo, (rows, task) in enumerate(zip(self.parts, tasks, strict=True))
-            for part in rows.table.parts
-        ]
-        sums = [PairwiseSum() for _ in self.parts]
-        done = self.parts[0].workers.run(_called, [(task, part) for _, task, part in work])
-        for (silo, _, _), found in zip(work, done, strict=True):
-            sums[silo].add(found)
-        return [each.value() for each in sums]
-
-    def take(self, agents: Ints) -> "ParquetStream":
-        """Return the silos of `agents` only."""
-        chosen = np.arange(self.n_agents)[agents]
-        return replace(
-            self,
-            parts=tuple(self.parts[int(i)] for i in chosen),
-            names=tuple(self.names[int(i)] for i in chosen),
-            nominal=None if self.nominal is None else self.nominal[chosen],
-        )
-
-    def with_nominal(self, sizes: Sequence[int]) -> "ParquetStream":
-        """Return the same rows with public numbers in the place of their secret ones."""
-        return replace(self, nominal=np.array(sizes, dtype=np.int64))
-
-
-def _called(item: tuple[SumPart, TablePart]) -> Floats | float:
-    task, part = item
-    return task(part)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

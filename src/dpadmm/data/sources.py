@@ -1,6 +1,7 @@
 """Where tables come from, files or data frames, who reads them, and what is publicly known about their columns."""
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -57,7 +58,7 @@ def read_tables(
         if streams is None:
             found = read_silos(files, split_by, table, protection=protection)
         else:
-            workers = ThreadWorkers() if workers is None else workers
+            workers = ThreadWorkers(scratch=_scratch_folder(table)) if workers is None else workers
             named = zip(silo_names(files), workers.check_tables(streams), strict=True)
             found = {name: StreamedTable(each, workers) for name, each in named}
             check_no_copies(found, protection)
@@ -103,11 +104,21 @@ def _is_streaming_wanted(table: TableOptions, workers: Workers | None) -> bool |
     """Return whether tables are to be streamed, as on a cluster; None where their size decides."""
     if workers is None:
         return table.stream
+    if table.scratch is not None:
+        raise InputError(
+            f"Workers of a cluster keep encoded rows in memory. Leave out {option_name('cluster')}, or "
+            f"{option_name('scratch')}."
+        )
     if table.stream is False:
         raise InputError(
             f"{option_name('cluster')} reads tables in passes. Leave it out, or {option_name('stream', False)}."
         )
     return True
+
+
+def _scratch_folder(table: TableOptions) -> Path | None:
+    """Return where a private copy of encoded rows is kept; None for nowhere."""
+    return None if table.scratch == "off" else Path(table.scratch or tempfile.gettempdir())
 
 
 def in_memory(tables: AnyTables) -> dict[str, SiloTable]:
@@ -176,7 +187,7 @@ def cluster_workers(cluster: Any, warn: Callable[[str], None]) -> Iterator[Worke
         )
     from dpadmm.data.cluster import connect
 
-    with connect(cluster) as workers:
+    with connect(cluster, warn) as workers:
         if workers.warning is not None:
             warn(workers.warning)
         yield workers

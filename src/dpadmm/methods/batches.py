@@ -26,6 +26,7 @@ from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.problem import EmpiricalRisk, LocalFunctions, Problem, PublicFunctions, SoftmaxRisk
 from dpadmm.problems.silos import MOST_RIDGE
+from dpadmm.problems.streams import StreamedRisk
 from dpadmm.solvers import columns
 
 
@@ -182,6 +183,8 @@ def _gradient(functions: LocalFunctions, x: Floats, threads: int) -> Floats:
         sums = [columns.slope_sum(functions, i, each, threads) for i, each in enumerate(x)]
     elif isinstance(functions, SoftmaxRisk):
         sums = [columns.softmax_sum(functions, i, each, threads) for i, each in enumerate(x)]
+    elif isinstance(functions, StreamedRisk):
+        sums = columns.streamed_sums(functions, x)
     else:
         return functions.gradient(x)
     return np.stack(sums) / functions.sizes[:, None, None] + functions.mu * x

@@ -27,7 +27,7 @@ import numpy as np
 
 from dpadmm.checks import nearest, safe_repr
 from dpadmm.checks import option_name as named
-from dpadmm.core.spec import FinalModel, RunSpec
+from dpadmm.core.spec import FinalModel, RunSpec, mechanisms_of
 from dpadmm.core.task import INFERENCE_LOSS, Aim, Task
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Setting, Topology, plannable
@@ -37,7 +37,7 @@ from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks.graph import complete
 from dpadmm.noise.mechanisms import Constant, Family, Tail
-from dpadmm.privacy.accounting import PureTarget, Target
+from dpadmm.privacy.accounting import PureTarget, Target, least_objective_epsilon
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import NeighbouringRelation, Unit, View
@@ -215,7 +215,27 @@ def candidate_at(task: Task, method: type[Method], ratio: float, form: RowForm =
     rounds += rounds % 2  # so that the tail average has exactly the second half
     if method.about.topology is Topology.WALK:
         rounds *= task.n_silos  # the token is with one silo at a time
-    return Candidate(task, method, rounds, time / rounds, mu, form, ratio)
+    step = time / rounds
+    while _costs_too_much(made := Candidate(task, method, rounds, step, mu, form, ratio)):
+        step /= 2
+    return made
+
+
+def _costs_too_much(candidate: Candidate) -> bool:
+    """Whether noise in the objective costs more than half of a round's epsilon however strong it is (C2).
+
+    Shorter steps mean larger penalties, which make that as small as is needed.
+    """
+    if Family.OBJECTIVE not in candidate.method.about.noise:
+        return False
+    run, silos = run_of(candidate), candidate.task.protection.silos_per_person
+    spent = 1 / run.schedule.shape(candidate.rounds) if run.schedule is not None else np.ones(candidate.rounds)
+    for row in (row for mechanism in mechanisms_of(run.method, run.setting) for row in mechanism.rows):
+        own = spent[np.array(row.rounds) - 1]
+        least = max(least_objective_epsilon(each) / part for each, part in zip(row.certificates, own, strict=True))
+        if 2 * silos * least * own.sum() > candidate.task.target.epsilon:
+            return True
+    return False
 
 
 def gradient_rule(task: Task, mu: float, ratio: float) -> tuple[int, float, float]:

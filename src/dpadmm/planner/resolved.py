@@ -263,6 +263,11 @@ class ResolvedSettings:
         """Return the rows with their public sizes: where the true ones are secret, nominal ones."""
         is_for_coefficients = self.aim is Aim.INFERENCE
         is_scaled = is_for_coefficients and self.loss(rows.n_classes, rows.schema.label) == INFERENCE_LOSS
+        if is_scaled and any(part.labels is None for part in rows.rows):
+            raise InputError(
+                f"{option_name('aim', 'inference')} for a number needs rows in memory, and these are read in passes. "
+                f"Use {option_name('stream', False)}. Nothing was spent."
+            )
         rows = replace(rows, for_coefficients=is_for_coefficients, scales_target=is_scaled)
         if self.nominal_records is None:
             return rows

@@ -1,7 +1,7 @@
 """Silos whose rows are never in memory at once: their functions, as sums over batches of encoded rows.
 
 A *pass* reads every row once and adds up what a `BatchTask` makes of each batch, in a fixed order: the sums depend on
-how the rows are cut into batches, which is a fact about the stored table, and not on who computes which of them.
+how the rows are cut into batches, as those of rows in memory are (`row_bounds`), and not on who computes which of them.
 """
 
 from abc import ABC, abstractmethod
@@ -27,6 +27,7 @@ class SiloStream(ABC):
     row_norm: float
     names: tuple[str, ...]
     nominal: Ints | None
+    is_small: bool
 
     @property
     @abstractmethod
@@ -38,9 +39,17 @@ class SiloStream(ABC):
     def dimension(self) -> int:
         """Number of features d."""
 
+    @property
     @abstractmethod
-    def totals(self, tasks: Sequence[BatchTask]) -> list[Floats | float]:
-        """Return, of every silo, the sum over its batches of its task; 0.0 for a silo without rows."""
+    def no_rows(self) -> Silos:
+        """Silos that store rows as these are stored, without any."""
+
+    @abstractmethod
+    def totals(self, tasks: Sequence[BatchTask], dimension: int | None) -> list[Floats | float]:
+        """Return, of every silo, the sum over its batches of its task; 0.0 for a silo without rows.
+
+        dimension: of the functions, which decides how rows are cut into batches; None: each silo is one.
+        """
 
     @abstractmethod
     def take(self, agents: Ints) -> "SiloStream":
@@ -105,21 +114,26 @@ class StreamedRisk(MeanLosses):
     loss: AnyLoss
     mu: float = 0.0
 
+    def totals(self, tasks: Sequence[BatchTask]) -> list[Floats | float]:
+        """Return the sums of every silo's task, in one pass; few rows are one batch, as they are in memory."""
+        is_one = self.silos.is_small and self.linear_loss is not None
+        return self.silos.totals(tasks, None if is_one else self.dimension)
+
     def value(self, w: Floats) -> Floats:
         """Return f_i(w_i)."""
-        totals = self.silos.totals([ValueSum(self.loss, point) for point in self._points(w)])
+        totals = self.totals([ValueSum(self.loss, point) for point in self._points(w)])
         return self._means(totals, (w.shape[2],)) + 0.5 * self.mu * (w * w).sum(axis=1)
 
     def gradient(self, w: Floats) -> Floats:
         """Return grad f_i(w_i)."""
-        totals = self.silos.totals([GradientSum(self.loss, point) for point in self._points(w)])
+        totals = self.totals([GradientSum(self.loss, point) for point in self._points(w)])
         return self._means(totals, w.shape[1:]) + self.mu * w
 
     def bends(self, points: Floats) -> tuple[Floats, Floats]:
         """Return the gradients (N, d) and Hessians (N, d, d) at one point each (N, d), in one pass; no softmax."""
         if isinstance(self.loss, Softmax):
             raise InputError("Hessians are formed for losses of one score only.")
-        totals = self.silos.totals([CurvatureSum(self.loss, point) for point in points])
+        totals = self.totals([CurvatureSum(self.loss, point) for point in points])
         found = self._means(totals, (self.dimension, 1 + self.dimension))
         return found[:, :, 0] + self.mu * points, found[:, :, 1:] + self.mu * np.eye(self.dimension)
 

@@ -17,8 +17,10 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.centred import CentredRows
-from dpadmm.problems.problem import EmpiricalRisk, SoftmaxRisk
-from dpadmm.problems.silos import RUN, row_block, row_sums, scores
+from dpadmm.problems.losses import AnyLoss
+from dpadmm.problems.problem import EmpiricalRisk, SoftmaxRisk, risk_of
+from dpadmm.problems.silos import RUN, Silos, row_block, row_bounds, row_sums, scores
+from dpadmm.problems.streams import StreamedRisk
 from dpadmm.solvers.newton import NewtonColumns
 from dpadmm.solvers.solver import (
     AgentSolver,
@@ -29,7 +31,6 @@ from dpadmm.solvers.solver import (
     for_each_agent,
     for_each_block,
     require_converged,
-    row_bounds,
     sum_blocks,
 )
 
@@ -49,18 +50,51 @@ def slope_sum(risk: EmpiricalRisk, agent: int, x: Floats, threads: int = 1) -> F
 
     Sparse rows give a column the same bits in any batch of columns.
     """
-    rows, part = risk.silos.features, risk.part(agent)
+    part = risk.part(agent)
+    if risk.silos.is_small:
+        return stored_sum(risk, part, x)
+    bounds = row_bounds(part, risk.dimension, risk.silos.is_sparse)
+    return _folded(risk.silos, sum_blocks(lambda here: stored_sum(risk, here, x), bounds, threads))
+
+
+def stored_sum(risk: EmpiricalRisk, part: slice, x: Floats) -> Floats:
+    """Return the sum over one block of rows, as they are stored; over few, which are one block, as it is."""
+    rows = risk.silos.features
     if risk.silos.is_small:
         return _small_sum(risk, part, x)
-    bounds = row_bounds(part, risk.dimension, risk.silos.is_sparse)
     if isinstance(rows, CentredRows):
-        point = np.ascontiguousarray(rows.extend(x))
-        return rows.fold(sum_blocks(lambda here: _sparse_sum(risk, rows.stored, here, point), bounds, threads))
+        return _sparse_sum(risk, rows.stored, part, np.ascontiguousarray(rows.extend(x)))
     point = np.ascontiguousarray(x)
     if risk.silos.is_sparse:
-        return sum_blocks(lambda here: _sparse_sum(risk, rows, here, point), bounds, threads)
-    one = _column_sum if x.shape[1] == 1 else _dense_sum
-    return sum_blocks(lambda here: one(risk, here, point), bounds, threads)
+        return _sparse_sum(risk, rows, part, point)
+    return (_column_sum if x.shape[1] == 1 else _dense_sum)(risk, part, point)
+
+
+def _folded(silos: Silos, total: Floats) -> Floats:
+    """Return the sum over rows from that over what they store."""
+    return silos.features.fold(total) if isinstance(silos.features, CentredRows) else total
+
+
+@dataclass(frozen=True, eq=False)
+class SlopeSum:
+    """Add up the gradients of the losses at points (d, R) over a batch of streamed rows, to the bits of one block."""
+
+    loss: AnyLoss
+    point: Floats
+
+    def __call__(self, batch: Silos) -> Floats:
+        """Return the sums, of rows as they are stored."""
+        risk, everything = risk_of(batch, self.loss), slice(0, len(batch.labels))
+        if isinstance(risk, SoftmaxRisk):
+            return risk.gradient_sum(everything, self.point)
+        return stored_sum(risk, everything, self.point)
+
+
+def streamed_sums(risk: StreamedRisk, x: Floats) -> list[Floats]:
+    """Return what `slope_sum` or `softmax_sum` does of every agent's rows, to the bit, in one pass; x (N, d, R)."""
+    totals = risk.totals([SlopeSum(risk.loss, each) for each in x])
+    sums = [np.zeros(x.shape[1:]) if isinstance(total, float) else total for total in totals]
+    return [_folded(risk.silos.no_rows, total) if len(total) > x.shape[1] else total for total in sums]
 
 
 def softmax_sum(risk: SoftmaxRisk, agent: int, x: Floats, threads: int = 1) -> Floats:

@@ -28,28 +28,8 @@ from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Constants, Squared
 from dpadmm.problems.problem import CountRisk, EmpiricalRisk, LocalFunctions, SoftmaxRisk
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.silos import PART, PairwiseSum, dense, gram, row_block, scale_rows
+from dpadmm.problems.silos import PairwiseSum, dense, gram, row_block, row_bounds, scale_rows
 from dpadmm.problems.streams import StreamedRisk
-
-# What takes most of a millisecond to read: less is not worth a thread. How many entries sparse rows have is not public.
-_DENSE_NUMBERS, _SPARSE_ROWS = 2_000_000, 50_000
-_MOST = 16
-
-
-def row_bounds(part: slice, dimension: int, is_sparse: bool) -> Ints:
-    """Return where the blocks of a part's rows begin, and where the last one ends.
-
-    No block has more rows than a part of a sum may have (C7).
-
-    >>> row_bounds(slice(0, 1_000_000), 20, is_sparse=False).tolist()[:3]
-    [0, 100000, 200000]
-    >>> row_bounds(slice(30, 99_000), 20, is_sparse=True).tolist()
-    [30, 99000]
-    """
-    n = part.stop - part.start
-    number = n // max(_SPARSE_ROWS, dimension) if is_sparse else n * dimension // _DENSE_NUMBERS
-    number = max(min(number, _MOST), -(-n // max(PART, dimension)), 1)
-    return part.start + np.arange(number + 1, dtype=np.int64) * n // number
 
 
 def sum_blocks(one: Callable[[slice], Floats], bounds: Ints, threads: int) -> Floats:

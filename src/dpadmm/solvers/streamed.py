@@ -157,7 +157,7 @@ class StreamedSolver(AgentSolver[StreamedRisk]):
             if not asked:
                 break
             rows = list(asked)
-            totals = self.risk.silos.take(index[rows]).totals([asked[row] for row in rows])
+            totals = self.risk.take(index[rows]).totals([asked[row] for row in rows])
             answers = {row: np.asarray(total) for row, total in zip(rows, totals, strict=True)}
         return found
 

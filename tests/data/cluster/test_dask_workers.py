@@ -3,6 +3,7 @@
 import operator
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -75,9 +76,11 @@ def test_results_come_in_order_from_as_many_tasks_as_threads(workers, client, mo
 
 def test_a_model_has_the_bits_of_the_one_made_in_process(client, places):
     """Paths are relative, and workers are in another folder; one silo is a folder of two files."""
-    here = fitted(places.settings, stream=True)
+    here = fitted(places.settings, stream=True, scratch="off")
     there = fitted(places.settings, cluster=client)
     assert here.coefficients == there.coefficients
+    gradients = {**places.settings, "method": "noisy-gradients", "view": "public"}
+    assert fitted(gradients, stream=True).coefficients == fitted(gradients, cluster=client).coefficients
     assert np.abs(here.coefficients).max() > 0
     assert here.silos == there.silos
     assert here.guarantee == there.guarantee
@@ -178,6 +181,42 @@ def test_a_pass_that_is_given_up_is_cancelled(workers, client):
     assert next(begun) is None
     begun.close()  # as Ctrl-C does
     assert forgotten(client, within=1)
+
+
+def test_what_is_kept_is_made_once_and_given_up_at_the_end(client):
+    other = "another-private-cell"
+    makers, tasks = [partial(np.full, 3, float(i)) for i in range(5)], [operator.methodcaller("sum")] * 5
+    with connect(client) as workers:
+        assert list(workers.run_kept(makers, tasks)) == [0.0, 3.0, 6.0, 9.0, 12.0]
+        first = [future.key for future in workers.kept.values()]
+        assert list(workers.run_kept(makers[1:3], tasks[1:3])) == [3.0, 6.0]
+        assert [future.key for future in workers.kept.values()] == first
+        with pytest.raises(ClusterError, match="ValueError at line") as raised:
+            list(workers.run_kept([partial(int, other)], [abs]))
+        assert other not in str(raised.value)
+    assert forgotten(client)
+    assert other not in logs(client)
+
+
+def test_a_scheduler_that_comes_back_gets_the_work_that_is_left(monkeypatch):
+    """What was kept is made again; answers that had come are not asked for twice."""
+    monkeypatch.setattr(cluster, "_LOOK", 0.1)
+    monkeypatch.setattr(cluster, "_CONNECT", 2.0)
+    options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    warned, made = [], []
+    first = distributed.LocalCluster(protocol="tcp://", **options)
+    port = int(first.scheduler_address.rpartition(":")[2])
+    makers, tasks = [partial(operator.neg, i) for i in range(4)], [partial(operator.add, 10)] * 4
+    try:
+        with connect(first.scheduler_address, warned.append) as workers:
+            begun = workers.run_kept(makers, tasks)
+            made.append(next(begun))
+            first.close()
+            first = distributed.LocalCluster(protocol="tcp://", scheduler_port=port, **options)
+            made += list(begun)
+    finally:
+        first.close()
+    assert made == [10, 9, 8, 7]
 
 
 def test_a_client_of_a_lost_scheduler_says_what_to_do(places, monkeypatch):

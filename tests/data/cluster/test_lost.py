@@ -32,7 +32,7 @@ def client():
 
 
 def deadly(mark: str, after: int) -> Callable[[], None]:
-    """Return what makes a worker leave a mark and kill itself when it has read some batches in local solves.
+    """Return what makes a worker leave a mark and kill itself when it has made some sums over rows that it keeps.
 
     It is a function within one, which workers need no module for.
     """
@@ -42,26 +42,18 @@ def deadly(mark: str, after: int) -> Callable[[], None]:
         import signal
         from pathlib import Path
 
-        from dpadmm.data import parquet
+        from dpadmm.data import encoded
 
-        calls, plain, called = [], parquet.BatchReader.batches, parquet.SumPart.__call__
+        calls, plain = [], encoded.LabelledTask.__call__
 
-        def batches(self, part):
-            for batch in plain(self, part):
-                calls.append(part)
-                if len(calls) > after:
-                    Path(mark).write_text(str(os.getpid()))
-                    os.kill(os.getpid(), signal.SIGKILL)
-                yield batch
+        def call(self, block):
+            calls.append(block)
+            if len(calls) > after:
+                Path(mark).write_text(str(os.getpid()))
+                os.kill(os.getpid(), signal.SIGKILL)
+            return plain(self, block)
 
-        def call(self, part):
-            parquet.BatchReader.batches = batches
-            try:
-                return called(self, part)
-            finally:
-                parquet.BatchReader.batches = plain
-
-        parquet.SumPart.__call__ = call
+        encoded.LabelledTask.__call__ = call
 
     return prepare
 
@@ -105,9 +97,9 @@ def test_workers_that_all_die_of_the_same_part_end_the_run(client, places):
             import os
             import signal
 
-            from dpadmm.data import parquet
+            from dpadmm.data import encoded
 
-            parquet.SumPart.__call__ = lambda self, part: os.kill(os.getpid(), signal.SIGKILL)
+            encoded.RowBlock.__call__ = lambda self: os.kill(os.getpid(), signal.SIGKILL)
 
     client.register_plugin(Plugin())
     with pytest.raises(ClusterError, match=r"several workers") as raised:
