@@ -231,8 +231,8 @@ class Dataset:
         made: list[Silos | SiloStream] = []
         for number in range(n_models):
             own = labels if n_models == 1 else [np.where(each == number, 1.0, -1.0) for each in labels]
-            long = encoding.keeps_length
-            silos = Silos.from_parts(features, own, norm, self.names, self.nominal, self.people, weighs_long_rows=long)
+            facts, long = (self.names, self.nominal, self.people), encoding.keeps_length
+            silos = Silos.from_parts(features, own, norm, *facts, is_copied=False, weighs_long_rows=long)
             made.append(silos if weights is None else replace(silos, class_weights=weights))
         return made
 

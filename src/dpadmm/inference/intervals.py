@@ -32,9 +32,9 @@ from dpadmm.data.cells import Category
 from dpadmm.data.columns import Categorical, Column, Label, RealLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.errors import InputError
-from dpadmm.problems.arrays import Floats
+from dpadmm.problems.arrays import Floats, unpack
 from dpadmm.problems.losses import Huber
-from dpadmm.queries.curvature import CurvatureFacts, unpack
+from dpadmm.queries.curvature import CurvatureFacts
 
 if TYPE_CHECKING:
     import pandas as pd

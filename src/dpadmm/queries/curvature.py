@@ -24,7 +24,7 @@ from dpadmm.privacy.certificates.local import LocalFunction
 from dpadmm.privacy.certificates.sums import curvature_sum, masked_sum, score_products
 from dpadmm.privacy.protection import Certificate, secure_grid
 from dpadmm.privacy.releases import seen_noise
-from dpadmm.problems.arrays import Floats
+from dpadmm.problems.arrays import Floats, pack, packed_size, unpack
 from dpadmm.problems.losses import Huber
 from dpadmm.problems.problem import CountRisk, EmpiricalRisk, Problem
 from dpadmm.problems.streams import StreamedRisk
@@ -216,28 +216,6 @@ def product_messages(problem: Problem, point: Floats) -> Floats:
         raise InputError("Products of gradients are released of rows in memory, for losses of one score (C14).")
     silos = range(problem.n_agents)
     return np.stack([problem.weights[i] * pack(risk.score_products(i, point)) for i in silos])
-
-
-def packed_size(dimension: int) -> int:
-    """Return how many numbers a symmetric matrix has."""
-    return dimension * (dimension + 1) // 2
-
-
-def pack(matrix: Floats) -> Floats:
-    """Return a symmetric matrix as a vector of the same (Frobenius) norm: the diagonal, sqrt(2) times what is above.
-
-    >>> pack(np.array([[1.0, 2.0], [2.0, 3.0]])).round(4).tolist()
-    [1.0, 3.0, 2.8284]
-    """
-    above = np.triu_indices(len(matrix), 1)
-    return np.concatenate([np.diag(matrix), math.sqrt(2) * matrix[above]])
-
-
-def unpack(vector: Floats, dimension: int) -> Floats:
-    """Return the matrix that `pack` made a vector of."""
-    matrix = np.zeros((dimension, dimension))
-    matrix[np.triu_indices(dimension, 1)] = vector[dimension:] / math.sqrt(2)
-    return matrix + matrix.T + np.diag(vector[:dimension])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -344,24 +344,27 @@ def _neighbours(protection: Protection) -> str:
 
 _PUBLIC_POINT = "the point at which the curvature is taken follows from noisy values released before"
 _PUBLIC_POINT_OF_SCORES = "the point at which gradients are taken follows from noisy values released before"
+_SAME_FACTOR = "the factor of a record's matrix is public and the same for all records"
 _ISOMETRY = "the matrix leaves as its diagonal and sqrt(2) times the entries above it: distances are Frobenius norms"
 
 
-def curvature_sum(silos: Sequence[LocalFunction], *, record_curvature: float) -> Certificate:
+def curvature_sum(silos: Sequence[LocalFunction], *, record_curvature: float, is_constant: bool = False) -> Certificate:
     """Bound the matrix `sum_i (w_i/n_i) sum_m kappa_m a_m a_m'` at a public point, in the Frobenius norm.
 
         D = sqrt(2) B (the s largest of w_i min(r, n_i)/n_i) + 2 s tol       records are replaced
         D =         B (the s largest of w_i r/n_i)           + 2 s tol       records are added or removed
 
     record_curvature: B, which bounds the norm of one record's part, for persons that of all their rows together.
-    The tolerance is the error with which a silo's matrix is evaluated.
+    The tolerance is the error with which a silo's matrix is evaluated. is_constant: kappa is the same for all records,
+    which makes the matrix one of second moments, and of no point.
 
     >>> silos = [LocalFunction(gradient_bound=1, n_records=n, weight=n / 500) for n in (100, 400)]
     >>> round(500 * curvature_sum(silos, record_curvature=0.25).bound, 6)
     0.353553
     """
     largest = check_bounded("record_curvature", record_curvature)
-    return _certify_matrices(silos, largest, "C14 (curvature)", _PUBLIC_POINT)
+    theorem, at = ("C14 (second moments)", _SAME_FACTOR) if is_constant else ("C14 (curvature)", _PUBLIC_POINT)
+    return _certify_matrices(silos, largest, theorem, at)
 
 
 def score_products(silos: Sequence[LocalFunction], *, record_gradient: float) -> Certificate:
@@ -393,8 +396,7 @@ def _certify_matrices(silos: Sequence[LocalFunction], largest: float, theorem: s
         f"every record adds a positive semidefinite matrix of Frobenius norm at most {largest:g}",
         at,
         _ISOMETRY,
-        *(() if alone else (TRUSTED_SUM,)),
-        *adding_text(people),
+        *(() if alone else (TRUSTED_SUM, *adding_text(people))),
         view=View.EAVESDROPPER if alone else View.PUBLIC,
         is_for_additions=True,
     )
