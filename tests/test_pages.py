@@ -76,7 +76,13 @@ def commands_of(document: Path) -> list[str]:
 
 
 ALONE = [document for document in DOCUMENTS if document.name not in SESSIONS]
-COMMANDS = [pytest.param(line, id=f"{each.name}: {line[:50]}") for each in ALONE for line in commands_of(each)]
+TWICE = set(commands_of(ROOT / "research" / "docs" / "commands.md"))  # a command of that page is run there
+COMMANDS = [
+    pytest.param(line, id=f"{each.name}: {line[:50]}")
+    for each in ALONE
+    for line in commands_of(each)
+    if line not in TWICE
+]
 SNIPPETS = [each for each in (*READMES, *ALONE) if blocks(each, "python")]
 
 

@@ -35,7 +35,7 @@ from dpadmm.privacy.protection import COVERED, Protection, Unit, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LOSS_KINDS, Huber, Loss, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
-from dpadmm.problems.regularisers import REGULARISERS, ElasticNet, Regulariser
+from dpadmm.problems.regularisers import REGULARISERS, ElasticNet, Regulariser, check_regulariser
 from dpadmm.problems.silos import PersonRows, Silos, dense
 
 _LOSSES: Mapping[str, Loss] = {
@@ -196,12 +196,16 @@ def run(
     kept = LedgerFile.of(ledger)
     usual = kept.protection
     function = _named("loss", loss, _LOSSES)
+    if isinstance(function, type) or not hasattr(function, "target"):
+        checks.refuse("loss", f"be a loss or one of {', '.join(_LOSSES)}", function)
     held, persons = _silos(silos, row_norm, usual.silos_per_person)
     protection = protection_from(usual, "person" if held.people and unit is None else unit, view, None, None)
     if view is None and ledger is None and protection.view not in chosen.about.views(held.n_agents):
         protection = replace(protection, view=View.PUBLIC)
     _check_unit(chosen, protection, held, gradient_distance)
     penalty = _named("regulariser", regulariser, REGULARISERS)
+    if penalty is not None:
+        check_regulariser("regulariser", penalty)
     neighbours = None if gradient_distance is None else FunctionsDiffer(gradient_distance)
     given = {"batches": batches, "participation": participation, "constraint": constraint, "neighbours": neighbours}
     records = _records(chosen, held, rounds, **given)
@@ -257,6 +261,8 @@ def _silos(given: Any, row_norm: float, silos_per_person: int) -> tuple[Silos, l
     if isinstance(given, Mapping):
         parts = {str(name): given[name] for name in sorted(given, key=str)}
     else:
+        if not isinstance(given, Sequence):
+            checks.refuse("silos", "list one pair (X, y) of arrays per silo, or have them by name", given)
         digits = len(str(len(given) - 1))
         parts = {f"silo {i:0{digits}}": part for i, part in enumerate(given)}
     widths = {len(part) if isinstance(part, tuple | list) else 0 for part in parts.values()}
@@ -362,6 +368,7 @@ def _target(method: Method | type[Method], epsilon: float, delta: float | None) 
     """Return the budget; pure epsilon is stronger than a budget with a delta."""
     noise = [each for each in vars(method).values() if isinstance(each, Family)] or method.about.noise
     checks.positive("epsilon", epsilon)
+    delta = None if delta is None else checks.finite("delta", delta)
     if all(family.is_pure for family in noise):
         if delta:
             checks.open_unit("delta", delta)

@@ -254,16 +254,6 @@ def test_an_array_model_is_one_of_the_shell_too(shell, hospital):
     assert [silo.name for silo in model.released_.silos] == ["silo 1", "silo 2"]
 
 
-def test_several_classes_are_kept_and_loaded(table, tmp_path):
-    X = table[0]
-    y = np.arange(300) % 3
-    model = PrivateLogisticRegression(9.0, 1e-5, feature_bounds=(-1, 1), classes=(0, 1, 2)).fit(X, y)
-    loaded = ReleasedModel.load(model.released_.save(tmp_path / "three.npz"))
-    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
-
-
 def test_labels_are_judged_by_what_they_mean(hospital):
     table, _ = hospital
     X, _ = features(table, "sick")

@@ -9,7 +9,6 @@ from scipy import stats
 from sklearn.metrics import confusion_matrix, recall_score
 from tests.grouped import grouped
 
-from dpadmm import PrivateSearchCV
 from dpadmm.data import Schema
 from dpadmm.estimators import PrivateLogisticRegression, SimulatedNoiseWarning
 from dpadmm.evaluation import private, private_confusion, private_score
@@ -116,16 +115,6 @@ def test_a_table_with_a_schema(monkeypatch, names):
         exact = confusion_matrix(y.astype(str), model.predict(X).astype(str), labels=list(map(str, names)))
         assert found.classes == names
         assert np.array_equal(seen[-1][0], [np.trace(exact), 600 - np.trace(exact), *exact.ravel()])
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_the_model_that_a_search_has_chosen(trained):
-    _, X, y = trained
-    options = {"feature_bounds": (-1, 1), "classes": NAMES, "multi_class": "softmax"}
-    search = PrivateSearchCV(
-        PrivateLogisticRegression(9.0, 1e-5, **grouped(random_state=0, **options)), {"alpha": [1e-4, 1e-3]}, compared=1
-    ).fit(X, y)
-    assert private_confusion(search, X, y, 1.0, delta=1e-6, random_state=0).accuracy().value > 0.5
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -1,5 +1,7 @@
 """docs/methods-table.md is true: what it says runs is run with secure noise, and all else is refused with a reason."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,10 +45,13 @@ _STATED: dict[str, dict[str, Any]] = {
     "dp-prox-sgd": {"step": 0.5, "batch": 5, "clip": 0.5},
     "dp-gd": {"step": 0.5},
     "noisy-gradients": {"step": 0.5},
+    "noisy-gradients-preconditioned": {"share": 0.2},
+    "dp-gd-preconditioned": {"momentum": 0.5},
     "dp-dgd": {"step": 0.5, "decay": 0.9},
     "linearised-admm": {"rho": 0.5},
     "output-perturbation": {"rounds": 1, "mu": 0.1},
 }
+_PAGE = Path(__file__).parents[2] / "docs" / "methods-table.md"
 _OWN = {"fp-lasso": {"loss": "squared", "regulariser": ElasticNet(l1=0.01)}}
 
 
@@ -56,7 +61,7 @@ def runs(name: str, unit: Unit, *, is_planned: bool) -> bool:
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the page with the rows that it must have."""
     lines = []
     for name, about in _METHODS.items():
         proof = f"[{about.certificate}](proofs/{about.certificate.lower()}.md)"
@@ -64,48 +69,10 @@ def page() -> str:
         for unit in _UNITS:
             forms = [form for form in ("planned", "stated") if runs(name, unit, is_planned=form == "planned")]
             cells.append(" and ".join(forms) or f"no ({proof})")
-        lines.append(f"| {' | '.join(cells)} |")
-    return _PAGE.format("\n".join(lines))
-
-
-_PAGE = """# What runs for whom
-
-Every private method by name with `dpadmm.run`, with secure noise: *planned* (without rounds and numbers) or *stated*
-(with your own). A test makes this table and runs all of it; what is not in it is refused before anything is computed
-or spent.
-
-| method | epsilon | record | person | user | function |
-|---|---|---|---|---|---|
-{}
-
-A cell with *no* names the theorem that is missing there:
-
-* **person** (all rows of a person, `(X, y, persons)` for every silo): C2 is about an objective that one record changes,
-  so that its Hessian changes by a matrix of rank one. Batches (C4, C9) draw single rows, and each agent of `fp-lasso`
-  has one (C5).
-* **user** (a whole silo): C1, C2, C4 and most of C9 bound what one record of n moves. Of a silo all of whose records
-  change the bound would be the whole gradient; C5, C6 and the sum of gradients (C9) are proved for it.
-* **function** (any function of an agent within `gradient_distance`): C3 alone is. Nothing public says how far apart
-  functions are, so the numbers are yours.
-* `fp-general` takes all records in one silo, `fp-lasso` one record in each; graph methods take at least two silos.
-  The view is the strongest that the method is certified against, unless you name one.
-
-```python
-import numpy as np
-import dpadmm
-
-X = np.random.default_rng(0).uniform(-0.5, 0.5, (300, 3))
-silos = [(X[part::3], np.sign(X[part::3, 0])) for part in range(3)]
-planned = dpadmm.run("ps-admm", silos, epsilon=1.0, delta=1e-5)
-own = {{"rounds": 20, "eta": 0.1, "mu": 0.01}}
-falling = dpadmm.run("p-admm", silos, epsilon=1.0, delta=1e-5, schedule="geometric:0.95", **own)
-pure = dpadmm.run("dp-dgd", silos, epsilon=1.0, rounds=10, step=0.5, decay=0.9)
-own = {{"rounds": 5, "rho": 0.5, "mu": 0.1}}
-whole = dpadmm.run("consensus", silos, epsilon=1.0, unit="function", gradient_distance=0.1, **own)
-falling.plot_privacy("spent.svg")  # dynamic zCDP: rho of every silo, round by round
-print(planned, falling, pure, whole, sep="\\n")
-```
-"""
+        lines.append(f"| {' | '.join(cells)} |\n")
+    head, rows, rest = re.split(r"(?<=\|---\|\n)((?:\|.*\n)+)", _PAGE.read_text(encoding="utf-8"))
+    assert rows
+    return f"{head}{''.join(lines)}{rest}"
 
 
 def test_the_page_is_what_the_methods_say(snapshot):

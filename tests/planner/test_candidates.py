@@ -240,6 +240,24 @@ def test_certificates_state_in_text_what_they_state_in_numbers(method, silos):
         assert release.certificate.protection.silos_per_person == silos
 
 
+PURE = {name: method for name, method in plannable().items() if Family.OBJECTIVE in method.about.noise}
+
+
+@pytest.mark.parametrize("name", PURE)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0, 50.0])
+def test_pure_budgets_cover_what_noise_in_an_objective_costs_at_least(name, epsilon):
+    """However large the budget and small the silos (C2)."""
+    for sizes in ((1, 1, 2), (100,) * 3, (30_000,) * 5):
+        for ratio in (NOISE_RATIOS[0], NOISE_RATIOS[-1]):
+            run = run_of(candidate_at(task_of(sizes, epsilon), PURE[name], ratio))
+            assert run.noise_plan().account().curve.epsilon(0.0) <= epsilon
+
+
+def test_a_large_pure_budget_is_simulated():
+    task = task_of((100, 100, 100), 50.0)
+    assert run_simulation(simulation_of(candidate_at(task, PURE["r-admm"], 2.0)), WORLDS[0]).kept > 0.5
+
+
 def test_rows_of_numbers_are_shortened_less_where_that_teaches_far_more():
     """Ten columns of numbers and little noise; not with more noise, mostly categories, classes or another aim."""
     facts = {"sizes": (8000,), "dimension": 11, "loss": Huber(0.5), "target": Target(1.0, 1e-5)}

@@ -6,14 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.contracts import damage
+from tests.evaluation.test_metrics import STATEMENT
 
-from dpadmm.core.model import Guarantee, NoiseSummary, ReleasedModel
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.schema import Schema
 from dpadmm.evaluation import PrivateEvaluation
 from dpadmm.evaluation.metrics import WIDTH
 from dpadmm.models.files import digest_of
-from dpadmm.privacy.protection import Protection, Strength
-from dpadmm.privacy.releases import Origin
 
 CELL = 73.125
 FRAME = pd.DataFrame({"age": [10, CELL], "sex": ["F", "M"]})
@@ -67,16 +66,6 @@ def test_schemas(model, tmp_path, number):
 
 @pytest.mark.parametrize("number", NUMBER)
 def test_evaluations(tmp_path, number):
-    statement = Guarantee(
-        epsilon=0.2,
-        delta=1e-6,
-        protection=Protection(),
-        theorems=("C10 + C8",),
-        strength=Strength.FULL,
-        noise=NoiseSummary(family="Gaussian", least_scale=1.0, greatest_scale=1.0, releases=1),
-        origin=Origin.SECURE,
-        assumptions=("made up",),
-    )
     made = PrivateEvaluation(
         model="run",
         label="sick",
@@ -84,7 +73,7 @@ def test_evaluations(tmp_path, number):
         records=100,
         counts=(1.0,) * (2 * WIDTH),
         noise_std=1.0,
-        privacy=statement,
+        privacy=STATEMENT,
         limit=8.0,
         has_probabilities=True,
     )

@@ -7,9 +7,8 @@ import pytest
 
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm_research.audit import audit as engine
-from dpadmm_research.audit import catalogue, sampler_checks
+from dpadmm_research.audit import catalogue
 from dpadmm_research.audit.catalogue import subjects_of
-from dpadmm_research.audit.estimators import PRODUCTS
 
 FEW = ("--runs", "400")
 
@@ -49,19 +48,6 @@ def test_a_broken_build_fails_release_by_release(cli, monkeypatch):
     found = json.loads(result.stdout)
     assert not any(row["is_violation"] for row in found["results"])
     assert any(row["is_broken"] and "round 2" in row["where"] for row in found["checks"])
-
-
-def test_products(cli, monkeypatch):
-    monkeypatch.setattr(sampler_checks, "DRAWS", 2000)
-    monkeypatch.setattr(sampler_checks, "VECTORS", 100)
-    found = cli.ask("audit", "--product", "--epsilon", "16", "--runs", "40")
-    assert [row["method"] for row in found["results"]] == [product.name for product in PRODUCTS]
-    assert {row["runs"] for row in found["results"]} == {40}
-    assert [row["check"] for row in found["checks"]] == [
-        *["scale", "independence", "model"] * 2,
-        *["scale", "independence"] * 3,
-        "rounding",
-    ]
 
 
 def test_a_view_narrows_it_down(cli):

@@ -218,7 +218,7 @@ class Dataset:
         made: list[Silos | SiloStream] = []
         for number in range(n_models):
             own = labels if n_models == 1 else [np.where(each == number, 1.0, -1.0) for each in labels]
-            silos = Silos.from_parts(features, own, norm, self.names, self.nominal, self.people)
+            silos = Silos.from_parts(features, own, norm, self.names, self.nominal, self.people, is_copied=False)
             made.append(silos if weights is None else replace(silos, class_weights=weights))
         return made
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpadmm.checks import safe_repr
+from dpadmm.checks import count, refuse, safe_repr
 from dpadmm.costs.protection import Amount, Gap, Linear, Protect
 from dpadmm.errors import InputError, SolverError
 from dpadmm.privacy.ledger import SiloColumns
@@ -101,6 +101,16 @@ def numbers(name: str, given: ArrayLike, *shapes: tuple[int, ...]) -> Floats:
     return np.broadcast_to(values, shapes[-1])
 
 
+def limits(name: str, given: Any, size: int) -> tuple[Floats, Floats]:
+    """Return a pair of lower and upper limits, numbers or one for every coordinate, in this order."""
+    if not isinstance(given, tuple | list | np.ndarray) or len(given) != 2:
+        refuse(name, "be a pair (lower, upper)", given)
+    low, high = (numbers(name, each, (), (size,)) for each in given)
+    if (low > high).any():
+        raise InputError(f"The lower limits of {name} must not exceed the upper ones.")
+    return low, high
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Allocations(CostAgents):
     """Every agent spreads a private amount over periods: `sum_t x_t = amount`, `lower <= x <= upper`.
@@ -140,9 +150,10 @@ class Allocations(CostAgents):
             raise InputError(f"amount must hold one number per agent, got {safe_repr(amount)}.")
         if not isinstance(self.costs, tuple | list) or len(self.costs) != 2:
             raise InputError("costs must be a pair (curvature, price) of numbers for every period.")
-        given = {"lower": self.lower, "upper": self.upper, "curvature": self.costs[0], "price": self.costs[1]}
-        found = {np.shape(each)[-1] for each in given.values() if np.ndim(each) > 0}
-        t = self.periods if self.periods is not None else found.pop() if len(found) == 1 else 1
+        named = {"lower": self.lower, "upper": self.upper, "curvature": self.costs[0], "price": self.costs[1]}
+        given = {name: as_numbers(name, each) for name, each in named.items()}
+        found = {each.shape[-1] for each in given.values() if each.ndim > 0}
+        t = count("periods", self.periods if self.periods is not None else found.pop() if len(found) == 1 else 1)
         n, shapes = len(amount), ((), (t,), (len(amount), t))
         if any(np.ndim(each) > 2 or (np.ndim(each) == 2 and np.shape(each) != (n, t)) for each in given.values()):
             raise InputError(
@@ -276,22 +287,18 @@ class Quadratics(CostAgents):
         low, high = numbers("curvature", self.curvature, (2,))
         if not 0 <= low <= high:
             raise InputError(f"curvature must be (tau, L) with 0 <= tau <= L, got ({low:g}, {high:g}).")
-        limits = None
-        if self.box is not None:
-            limits = tuple(np.broadcast_to(as_numbers("box", each), (d,)) for each in self.box)
-            if (limits[0] > limits[1]).any():
-                raise InputError("The lower limits of a box must not exceed the upper ones.")
+        box = None if self.box is None else limits("box", self.box, d)
         p = p / 2 + p.transpose(0, 2, 1) / 2
         inside, is_inside = _projected(p, low, high)
-        middle = np.zeros(d) if limits is None else (limits[0] + limits[1]) / 2
+        middle = np.zeros(d) if box is None else (box[0] + box[1]) / 2
         sizes = np.abs(q) + np.abs(p) @ np.abs(middle) + np.abs(inside).sum(axis=2)
         vars(self).update(
             P=inside,
             q=q + (p - inside) @ middle,
             n_agents=n,
             dimension=d,
-            curvature=(low, high if limits is None else math.inf),
-            box=limits,
+            curvature=(low, high if box is None else math.inf),
+            box=box,
             is_inside=is_inside,
             _largest=high,
             _rounded=sizes.max(axis=1),

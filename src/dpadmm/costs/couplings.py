@@ -73,6 +73,8 @@ class Sharing:
                 )
             return self.g
         margin = as_numbers("margin", self.margin)
+        if margin.size == 0:
+            refuse("margin", "be a number, or one for every coordinate of the total", self.margin)
         if not isinstance(self.g, Box):
             return Rescaled(self.g, margin)
         if margin.min() < 0:
@@ -163,8 +165,8 @@ class Maps:
         """Check shapes and ranks; a rank that rounding decides is refused, for the run and the proof must agree."""
         if given is None:
             return cls(None, agents.dimension)
-        n, d = agents.n_agents, agents.dimension
-        p = int(np.shape(given)[-2]) if np.ndim(given) in (2, 3) else 0
+        n, d, given = agents.n_agents, agents.dimension, as_numbers("maps", given)
+        p = given.shape[-2] if given.ndim in (2, 3) else 0
         made = np.array(numbers("maps", given, (p, d), (n, p, d)))
         values = np.linalg.svd(made if np.ndim(given) == 3 else made[:1], compute_uv=False)
         top = float(values.max())

@@ -4,7 +4,8 @@ Of a family curvature, and how far neighbours' gradients are apart, are declared
 parameters for which they are false. It reads no private number, and it never proves.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from dpadmm import checks
 from dpadmm.checks import safe_repr
-from dpadmm.costs.agents import CostAgents, accelerated
+from dpadmm.costs.agents import CostAgents, accelerated, limits
 from dpadmm.costs.protection import Gap, Protect, Whole
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
@@ -57,10 +58,11 @@ class CostFamily(CostAgents):
         theta = as_numbers("theta", self.theta)
         if theta.ndim != 2 or 0 in theta.shape:
             raise InputError(f"theta must have shape (agents, m), got {safe_repr(theta)}.")
-        low, high = (np.broadcast_to(as_numbers("domain", each), theta.shape[1:]) for each in self.domain)
-        tau, top = (checks.non_negative("curvature", each) for each in self.curvature)
-        if tau > top or (low > high).any():
-            raise InputError("curvature must be (tau, L) with tau <= L, and domain (lower, upper) with lower <= upper.")
+        for name in ("value_of", "gradient_of"):
+            if not callable(getattr(self, name)):
+                checks.refuse(name, "be a function of (x, theta)", getattr(self, name))
+        low, high = limits("domain", self.domain, theta.shape[1])
+        tau, top = (checks.non_negative("curvature", float(each[0])) for each in limits("curvature", self.curvature, 1))
         checks.count("dimension", self.dimension)
         checks.positive("reach", self.reach)
         vars(self).update(
@@ -142,7 +144,7 @@ def refute(family: CostFamily, distance: float, evaluations: int = _EVALUATIONS)
         nonlocal left
         left -= 1
         given = x.copy(), theta.copy()
-        found = np.array(family.gradient_of(*given), dtype=np.float64)
+        found = as_numbers("gradient", family.gradient_of(*given))
         if found.shape != (d,) or not np.isfinite(found).all():
             raise InputError(f"gradient must return {d} finite numbers at every public point. Nothing was spent.")
         if not (np.array_equal(given[0], x) and np.array_equal(given[1], theta)):
@@ -162,8 +164,9 @@ def refute(family: CostFamily, distance: float, evaluations: int = _EVALUATIONS)
     for _ in range(5):
         x, theta = anywhere()
         step = 1e-4 * family.reach * unit(rng, d)
-        rise = float(family.value_of(x + step, theta)) - float(family.value_of(x - step, theta))
-        if abs(rise - 2 * gradient(x, theta) @ step) > 1e-3 * (abs(rise) + top * float(step @ step)) + 1e-9:
+        ends = [as_numbers("value", family.value_of(x + move, theta)) for move in (step, -step)]
+        rise = float(np.subtract(*ends).item()) if ends[0].size == ends[1].size == 1 else math.nan
+        if not abs(rise - 2 * gradient(x, theta) @ step) <= 1e-3 * (abs(rise) + top * float(step @ step)) + 1e-9:
             return "gradient is not the gradient of value"
     furthest, tried = (0.0, x, theta, theta), 0
     while left > 0:
@@ -223,7 +226,7 @@ class Prox(CostAgents):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be called."""
-        if not all(callable(each) for each in self.functions):
+        if not isinstance(self.functions, Sequence) or not all(callable(each) for each in self.functions):
             raise InputError("Prox takes one callable (penalty, target) -> x per agent.")
         checks.count("dimension", self.dimension)
         vars(self).update(functions=tuple(self.functions), n_agents=len(self.functions), curvature=(0.0, np.inf))

@@ -171,6 +171,7 @@ def plan(
     checks.one_of("method", method, _METHODS)
     error = checks.non_negative("guess_error", guess_error)
     given = {name: checks.positive(name, value) for name, value in numbers.items()}
+    rounds = None if rounds is None else checks.count("rounds", rounds)
     setup.method(rounds or 1, given)  # refuses unknown numbers
     if guess is not None and (type(guess) is not type(agents) or guess.dimension != agents.dimension):
         raise InputError(f"guess must be public agents of the same kind and dimension, got {safe_repr(guess)}.")
@@ -178,7 +179,7 @@ def plan(
     if not isinstance(coupling, General):
         stand_in = guess if guess is not None else agents.stand_in(protect)
     chosen: Mapping[str, float] = {**setup.names, **given}
-    count, made = checks.count("rounds", _USUAL_ROUNDS if rounds is None else rounds), None
+    count, made = _USUAL_ROUNDS if rounds is None else rounds, None
     if stand_in is not None and not _is_stated(setup, rounds, given):
         count, numbers_found, made = forecast(setup, stand_in, target, rounds, given, error)
         chosen = {**chosen, **numbers_found}

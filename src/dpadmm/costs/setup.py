@@ -29,7 +29,8 @@ from dpadmm.privacy.certificates.sharing import (
 from dpadmm.privacy.protection import Certificate, Protection, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem, PublicFunctions, is_own
-from dpadmm.problems.regularisers import ElasticNet, Regulariser
+from dpadmm.problems.regularisers import ElasticNet, Regulariser, check_regulariser
+from dpadmm.problems.silos import as_numbers
 
 _TOLERANCE = 1e-6  # of what is protected: what solvers leave costs as little
 TRUST = ("sum", "masks", "nobody")
@@ -156,6 +157,8 @@ def _coupled(cls: type[Setup], agents: CostAgents, coupling: Coupling, protect: 
     d, (low, high) = agents.dimension, agents.curvature
     bend = np.sqrt(low * high) if low > 0 and np.isfinite(high) else max(low, 1.0)
     none = np.zeros((0, 0))
+    if isinstance(coupling, Sharing | Consensus | General):
+        check_regulariser("g", coupling.g)
     match coupling:
         case Graph(network=network):
             if network.n_agents != agents.n_agents:
@@ -167,6 +170,8 @@ def _coupled(cls: type[Setup], agents: CostAgents, coupling: Coupling, protect: 
             return cls(agents, coupling, protect, "nobody", ElasticNet(), maps, none, none, d, {"eta": eta}, network)
         case Sharing():
             maps = Maps.of(agents, coupling.maps)
+            if coupling.margin is not None:
+                numbers("margin", coupling.margin, (), (1,), (maps.rows,))
             if isinstance(agents, Allocations) and maps.isometry is None:
                 raise InputError("Allocations take maps with A_i'A_i = a_i^2 I (C17), such as the identity.")
             bend = agents.n_agents * coupling.g.smoothness
@@ -182,13 +187,10 @@ def _coupled(cls: type[Setup], agents: CostAgents, coupling: Coupling, protect: 
             return cls(agents, coupling, protect, trust, coupling.g, maps, b, c, d, {"gamma": gamma, "lam": 0.5})
         case General():
             maps = Maps.of(agents, coupling.A)
-            n, p, q = agents.n_agents, maps.rows, int(np.shape(coupling.B)[-1])
-            b = np.array(
-                numbers("B", coupling.B, (p, q)) if np.ndim(coupling.B) == 2 else numbers("B", coupling.B, (n, p, q))
-            )
-            c = np.array(
-                numbers("c", coupling.c, (p,)) if np.ndim(coupling.c) == 1 else numbers("c", coupling.c, (n, p))
-            )
+            n, p, b, c = agents.n_agents, maps.rows, as_numbers("B", coupling.B), as_numbers("c", coupling.c)
+            q = b.shape[-1] if b.ndim else 1
+            b = np.array(numbers("B", b, (p, q) if b.ndim == 2 else (n, p, q)))
+            c = np.array(numbers("c", c, (p,) if c.ndim == 1 else (n, p)))
             if np.linalg.matrix_rank(b.reshape(-1, q)) < q:
                 raise InputError("B must have full column rank over all agents: z is not determined otherwise.")
             gamma = float(maps.sizes.least_nonzero * maps.sizes.largest / bend)

@@ -36,7 +36,7 @@ CONSTANT = 0.3
 SPARSE_WIDTH, SPARSE_SHARE = 32, 0.25
 """Tables with categories stay sparse from this width on, if a row has at most this share of its features."""
 
-_ROWS = 4096  # encoded at a time, in the cache
+_BLOCK = 2**15  # numbers encoded at a time, in the cache
 _TINY = 1e-300  # a row with no larger entry is as good as zero
 
 _HUGE = 1e300
@@ -148,16 +148,18 @@ class RowEncoding:
         if sparse.issparse(table) and not self._is_far:
             return self._finished(*self._sparse_parts(sparse.csr_array(table, dtype=np.float64, copy=True)))
         numbers = np.asarray(dense(table), dtype=np.float64)
-        rows = np.empty((len(numbers), self.dimension))
-        if self.constant is not None:
-            rows[:, -1] = self.constant
-        for first in range(0, len(rows), _ROWS):
-            here = slice(first, first + _ROWS)
-            scaled = (self._clipped(numbers[here], slice(None)) - self._centre) / self._scale
-            largest = np.maximum(np.abs(scaled).max(axis=1), _TINY)
-            shape = scaled / largest[:, None]  # squares of rows divided by their largest entry cannot overflow
+        rows, length = np.empty((len(numbers), self.dimension)), max(1, _BLOCK // self.dimension)
+        for first in range(0, len(rows), length):
+            here = rows[first : first + length]
+            scaled = self._clipped(numbers[first : first + length], slice(None)) - self._centre
+            scaled /= self._scale
+            shape = np.abs(scaled)
+            largest = np.maximum(shape.max(axis=1), _TINY)
+            shape /= largest[:, None]  # squares of rows divided by their largest entry cannot overflow
             factors = self._factors(largest, np.einsum("ij,ij->i", shape, shape))
-            np.multiply(scaled, factors[:, None], out=rows[here, : scaled.shape[1]])
+            np.multiply(scaled, factors[:, None], out=here[:, : scaled.shape[1]])
+            if self.constant is not None:
+                here[:, -1] = self.constant
         return rows
 
     def encode_cells(self, columns: Sequence[Column], cells: Sequence[Cells], blank: Mask) -> Matrix:

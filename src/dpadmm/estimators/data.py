@@ -181,10 +181,10 @@ def array_dataset(
         box = low.tolist(), high.tolist()
     while label.name in names:  # a column may be called so
         label = replace(label, name=label.name + "_")
-    layout = owners.layout(X.shape[0])
+    layout, is_whole = owners.layout(X.shape[0]), owners.groups is None and owners.persons is None
     return Dataset(
         Schema.of_array(names, label, box, has_intercept=has_intercept),
-        [ArrayRows(X[part], labels[part]) for part in layout.rows],
+        [ArrayRows(X, labels)] if is_whole else [ArrayRows(X[part], labels[part]) for part in layout.rows],
         own=own,
         columns=tuple(f"X[{j}]" for j in range(X.shape[1])),  # as `ledger_data` has them
         ledger_columns=lambda is_whole: ledger_data(X, y, None if is_whole else owners.groups, owners.persons),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from dpadmm.checks import option_name, refuse
+from dpadmm.checks import count, option_name, refuse
 from dpadmm.core.budget import LedgerFile
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.model import ProcessingDetails, ReleasedModel
@@ -108,8 +108,12 @@ class PublicFacts:
                 f"Give either the records of each silo ({option_name('sizes')}) or the tables; "
                 f"got {'neither' if data is None else 'both'}."
             )
-        if sizes is not None and not isinstance(sizes, Iterable):
-            refuse("sizes", "list the records of each silo", sizes)
+        if sizes is not None:
+            if not isinstance(sizes, Iterable):
+                refuse("sizes", "list the records of each silo", sizes)
+            sizes = [count("every size", size) for size in sizes]
+        if dimension is not None:
+            count("dimension", dimension)
         if data is not None:
             check_person(person, None, resolved.protection, schema, split_by)
             tables = read_tables(data, settings.table, resolved.protection, split_by=split_by, person=person)

@@ -28,8 +28,8 @@ from scipy.special import ndtr, ndtri
 from dpadmm import checks
 from dpadmm.data.columns import Categorical, Column
 from dpadmm.data.encoding import RowEncoding
-from dpadmm.problems.arrays import Floats
-from dpadmm.queries.curvature import CurvatureFacts, unpack
+from dpadmm.problems.arrays import Floats, unpack
+from dpadmm.queries.curvature import CurvatureFacts
 
 if TYPE_CHECKING:
     import pandas as pd

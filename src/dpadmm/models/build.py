@@ -42,6 +42,7 @@ _NUMBERS = {
     "lam": "relaxation (lambda)",
     "step": "step length",
     "momentum": "momentum",
+    "share": "second moments' part of the squared budget (share)",
     "smoothing": "smoothing",
     "clip": "clipping",
     "unit": "protected unit",

@@ -276,10 +276,10 @@ def schedule_of(given: Any) -> Schedule | None:
     >>> schedule_of("geometric:0.98")
     Geometric(decay=0.98)
     """
-    if given is None or hasattr(given, "shape"):
+    if given is None or callable(getattr(given, "shape", None)):
         return cast("Schedule | None", given)
     kind, _, number = given.partition(":") if isinstance(given, str) else ("", "", "")
-    if given == "constant":
+    if kind == "constant" and not number:
         return Constant()
     made = {"geometric": Geometric, "cao": CaoOptimal}.get(kind)
     try:

@@ -18,6 +18,7 @@ from dpadmm.core.task import Aim, Task, task_json
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Topology
 from dpadmm.methods.noisy_gradients import NoisyGradients
+from dpadmm.methods.preconditioned import SECOND_MOMENTS, PreconditionedGradients
 from dpadmm.noise.mechanisms import Family
 from dpadmm.planner.candidates import (
     RULE_OF_THUMB,
@@ -27,6 +28,7 @@ from dpadmm.planner.candidates import (
     candidate_at,
     directions,
     expected_intervals,
+    few_rounds,
     form_of,
     interval_budget,
     losses_for,
@@ -141,8 +143,8 @@ class Plan:
         """Sensitivity and noise per silo, means over the releases (a coordinator's noise counts for each)."""
         n = self.task.n_silos
         totals, counts = np.zeros((2, n)), np.zeros(n)
-        for row in self.run.noise_plan(is_secure=False).releases.values():
-            for agent, release in row.items():
+        for (kind, _), row in self.run.noise_plan(is_secure=False).releases.items():
+            for agent, release in row.items() if kind != SECOND_MOMENTS else ():
                 own = slice(None) if agent is None or agent < 0 else agent
                 totals[0, own] += release.bound
                 totals[1, own] += release.level
@@ -300,13 +302,14 @@ class Trial:
         return 1.0 - self.kept
 
 
-def plan(task: Task, *, method: str | None = None, n_models: int | None = 1) -> Plan:
+def plan(task: Task, *, method: str | None = None, n_models: int | None = 1, is_federated: bool = False) -> Plan:
     """Return a plan for the task; `method` (registry name) forces a method.
 
     n_models: how many models of the same rows share the budget, one per class for more than two classes. All of them
         read every record, so their costs add up: for Gaussian noise in squares, `m_one = m/sqrt(n_models)` (C0). Where
         the method's noise adds up in another way, each model gets epsilon and delta divided by their number. None:
         one, or for `Softmax` one per class if simulations show these to be clearly better (see `Plan.run.n_models`).
+    is_federated: choose among what silos can run by themselves.
 
     >>> task = Task(sizes=(400,) * 3, dimension=6, loss=Logistic(), target=Target(1.0, 1e-5))
     >>> plan(task).method, plan(task).is_hopeless
@@ -317,12 +320,14 @@ def plan(task: Task, *, method: str | None = None, n_models: int | None = 1) -> 
     check_declared(Problem.of(task.functions(), regulariser=task.regulariser))
     if n_models is None:
         return _better_of_two(task, method)
-    return _plan_models(task, method, checks.count("n_models", n_models))
+    return _plan_models(task, method, checks.count("n_models", n_models), is_federated=is_federated)
 
 
-def _plan_models(task: Task, method: str | None, n_models: int) -> Plan:
+def _plan_models(task: Task, method: str | None, n_models: int, *, is_federated: bool = False) -> Plan:
     """Return the plan of so many models; those of several classes are trained against the rest."""
     methods = methods_for(task) if method is None else (method_called(task, method),)
+    few = few_rounds(task) if method is None and n_models == 1 and not is_federated else None
+    methods = methods if few is None else (few,)
     whole, lacking, curvature = task.target, tuple[str, ...](), None
     if task.profile.earlier_m > 0:
         task = replace(task, target=_rest_beside(task, methods[0]))
@@ -560,7 +565,8 @@ def _reasons(chosen: Candidate, rivals: Sequence[Trial], n_tried: int, share: fl
     if len(rivals) > 1:
         lost = ", ".join(f"{one.candidate.method.about.name} {one.lost:.2f}" for one in rivals)
         lines.append(f"share of the learnable signal lost to noise in simulations: {lost}; near ties go to the first")
-    takes_ridge = chosen.method is NoisyGradients and task.regulariser is None
+    is_few = issubclass(chosen.method, PreconditionedGradients)
+    takes_ridge = (is_few or chosen.method is NoisyGradients) and task.regulariser is None
     time = 1 / chosen.mu if takes_ridge else chosen.step * chosen.rounds
     moved = f"{unit_noise(task, chosen.method, chosen.rounds) * time * task.row_norm:.2g}"
     ridge = f"the weight of one {task.protection.counted.removesuffix('s')} among all"

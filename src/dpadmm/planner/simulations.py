@@ -290,6 +290,7 @@ _TEST_ROWS = 1024
 _RUNS, _SOFTMAX_RUNS = 4, 2
 _TOLERANCE = 1e-4  # of the gradient bound
 _BUDGET = Target(1.0, 1e-5)  # any: the noise is then brought to the simulation's own
+_PURE_BUDGET = Target(1e6, 1e-5)  # so much that noise in an objective is in proportion to it (C2)
 _HALVINGS = 30
 _NEWTON_STEPS = 50
 _CONVERGED = 1e-10  # of the loss: nothing that can be seen is left to gain
@@ -442,9 +443,10 @@ def train_models(simulation: Simulation, silos: Silos, number: int = 0) -> Float
     """Return models (d, R) of noisy runs on these rows; problems of other numbers have other noise."""
     method, loss, n_silos = simulation.method, simulation.loss, silos.n_agents
     protection = ONE_RECORD if View.EAVESDROPPER in method.about.views(n_silos) else Protection(view=View.PUBLIC)
-    sizes = tuple(silos.sizes.tolist())
-    task = Task(sizes=sizes, dimension=simulation.dimension, loss=loss, target=_BUDGET, protection=protection)
-    run = run_of(Candidate(task, method, simulation.rounds, simulation.time / simulation.rounds, simulation.mu))
+    sizes, budget = tuple(silos.sizes.tolist()), _PURE_BUDGET if method.about.is_pure else _BUDGET
+    task = Task(sizes=sizes, dimension=simulation.dimension, loss=loss, target=budget, protection=protection)
+    step = simulation.time / simulation.rounds
+    run = run_of(Candidate(task, method, simulation.rounds, step, simulation.mu, simulation.form))
     exact = replace(run, setting=replace(run.setting, tolerance=1e-12))
     noise = scale_noise(exact.noise_plan(is_secure=False), simulation.tau / unit_noise(task, method, simulation.rounds))
     problem = replace(run.setting.problem, functions=task.risk(silos, simulation.mu))

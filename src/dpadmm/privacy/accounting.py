@@ -402,12 +402,17 @@ def objective_rate(certificate: Certificate, epsilon: float) -> float:
         candidates.append(free)  # rounding down must not lose a branch that is reached exactly
     fitting = [rate for rate in candidates if rate > 0 and objective_epsilon(certificate, rate) <= epsilon]
     if not fitting:
-        least = certificate.log_jacobian if free is None else min(certificate.log_jacobian, free * bound)
         raise InputError(
             f"an epsilon of {epsilon:.6g} per round does not cover the objective's Jacobian ratio; it must be above "
-            f"{least:.6g}: raise epsilon, use fewer rounds, or raise the penalty."
+            f"{least_objective_epsilon(certificate):.6g}: raise epsilon, use fewer rounds, or raise the penalty."
         )
     return max(fitting)
+
+
+def least_objective_epsilon(certificate: Certificate) -> float:
+    """Return what a round of objective perturbation costs at least, however much noise it has (C2)."""
+    free = certificate.jacobian_free_rate
+    return min(certificate.log_jacobian, math.inf if free is None else free * certificate.bound)
 
 
 def calibrate_objective(

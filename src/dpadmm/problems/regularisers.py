@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpadmm import checks
-from dpadmm.checks import safe_repr
+from dpadmm.checks import refuse, safe_repr
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.silos import as_numbers
@@ -393,6 +393,13 @@ def move_into_domain(regulariser: Regulariser, x: Floats) -> Floats:
     return np.where(is_outside[..., None, :], regulariser.prox(x, _SHORT_STEP), x)
 
 
+def check_regulariser(name: str, given: object) -> None:
+    """Refuse what is no regulariser: an object with the members of `Regulariser`."""
+    wanted = ("strong_convexity", "smoothness", "is_smooth", "lipschitz", "value", "prox", "subgradient_residual")
+    if isinstance(given, type) or not all(hasattr(given, each) for each in wanted):
+        refuse(name, "be a regulariser, such as ElasticNet(l2=0.1) of dpadmm.problems.regularisers", given)
+
+
 def _points(name: str, x: ArrayLike, d: int | None = None) -> Floats:
     """Return x as floats if it has the shape (..., d, R); d None: with any number of coordinates."""
     points = np.asarray(x, dtype=np.float64)
@@ -416,7 +423,10 @@ def _positive_step(step: ArrayLike) -> Floats:
 
 def _bound(name: str, bound: ArrayLike) -> Floats:
     """Return a bound as a number or a vector without NaN."""
-    values = np.asarray(bound, dtype=np.float64)
+    try:
+        values = np.asarray(bound, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        values = np.array(np.nan)
     if values.ndim > 1 or values.size == 0 or np.isnan(values).any():
         raise InputError(f"{name} must be a number or a sequence of numbers without NaN, got {safe_repr(bound)}.")
     return values

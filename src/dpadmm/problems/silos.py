@@ -186,8 +186,13 @@ class Silos:
         names: Sequence[str] | None = None,
         nominal: Sequence[int] | None = None,
         people: Sequence[PersonWeights] | None = None,
+        *,
+        is_copied: bool = True,
     ) -> "Silos":
-        """Stack one feature matrix and one label vector per agent; refuse anything unusable, naming the silo."""
+        """Stack one feature matrix and one label vector per agent; refuse anything unusable, naming the silo.
+
+        is_copied: whether a single matrix is copied too, since whoever holds it may change it.
+        """
         checks.positive("row_norm", row_norm)
         if len(features) == 0:
             raise InputError("At least one silo is needed; got none.")
@@ -205,7 +210,7 @@ class Silos:
                 widths = sorted([parts[0].shape[1], parts[-1].shape[1]])
                 raise InputError(f"All silos must have the same columns; got tables with {widths} columns.")
         return cls(
-            as_kernels_need(stack_rows(parts)),
+            as_kernels_need(stack_rows(parts) if is_copied or len(parts) > 1 else parts[0]),
             np.concatenate(targets),
             np.array(ends, dtype=np.int64),
             row_norm,
@@ -288,7 +293,8 @@ def _check_features(name: str, table: Any, *, may_be_empty: bool = False) -> Mat
     if features.shape[1] == 0:
         raise InputError(f"{name} has no columns; at least one feature is needed.")
     values = features if isinstance(features, np.ndarray) else features.data
-    if not np.isfinite(values).all():
+    # A finite sum has finite terms alone, and takes no memory.
+    if not np.isfinite(values.sum()) and not np.isfinite(values).all():
         raise InputError(f"{name}: features hold NaN or infinite values. Fill them with a public constant.")
     return features
 
@@ -498,11 +504,11 @@ def row_sums(rows: Matrix, values: Floats) -> Floats:
     return np.asarray(total.value())
 
 
-def gram_sum(rows: Matrix, weights: Floats) -> Floats:
-    """Return `rows' diag(weights) rows` as a dense matrix, added up in runs (C7)."""
+def gram_sum(rows: Matrix, weights: Floats | None) -> Floats:
+    """Return `rows' diag(weights) rows` as a dense matrix, added up in runs (C7); weights None: all are 1."""
     total = PairwiseSum()
     for run in _runs(rows):
-        total.add(gram(row_block(rows, run), weights[run]))
+        total.add(gram(row_block(rows, run), None if weights is None else weights[run]))
     return np.asarray(total.value())
 
 
@@ -544,7 +550,7 @@ def as_numbers(name: str, values: Any) -> Floats:
     """Return an array of finite numbers, in C order."""
     try:
         array = np.asarray(values, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise_alone(InputError(f"{name} must hold numbers, got something else."))
     if not np.isfinite(array).all():
         raise InputError(f"{name} must hold finite numbers, got NaN or infinite values.")

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpadmm.core.spec import ReleaseFacts, RunSpec, plan_sum
 from dpadmm.errors import InputError
-from dpadmm.methods.base import Setting, with_rounding, with_rounding_of_sum
+from dpadmm.methods.base import Setting, with_rounding_of_sum
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.plan import NoisePlan
@@ -21,7 +21,7 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import curvature_sum, masked_sum
 from dpadmm.privacy.protection import Certificate, secure_grid
 from dpadmm.privacy.releases import seen_noise
-from dpadmm.problems.arrays import Floats
+from dpadmm.problems.arrays import Floats, pack, packed_size, unpack
 from dpadmm.problems.problem import CountRisk, EmpiricalRisk, Problem
 from dpadmm.problems.streams import StreamedRisk
 
@@ -124,7 +124,7 @@ class Curvature:
 def plan_curvature(setting: Setting, target: Target, facts: ReleaseFacts, k: int, is_secure: bool) -> NoisePlan:
     """Return the release of a curvature in round k, from public facts alone."""
     size, d = setting.problem.functions.constants.record_curvature, setting.problem.dimension
-    silos = [with_rounding(setting.local(i), dimension=d, size=size, order=2) for i in range(setting.problem.n_agents)]
+    silos = [setting.local_curvature(i) for i in range(setting.problem.n_agents)]
 
     def certify(_: int) -> Certificate:
         return curvature_sum(with_rounding_of_sum(silos, size=size), record_curvature=size)
@@ -147,28 +147,6 @@ def curvature_messages(problem: Problem, points: Floats) -> Floats:
     return np.stack(
         [np.stack([problem.weights[i] * pack(bare.hessian(i, point)) for point in points.T], axis=1) for i in silos]
     )
-
-
-def packed_size(dimension: int) -> int:
-    """Return how many numbers a symmetric matrix has."""
-    return dimension * (dimension + 1) // 2
-
-
-def pack(matrix: Floats) -> Floats:
-    """Return a symmetric matrix as a vector of the same (Frobenius) norm: the diagonal, sqrt(2) times what is above.
-
-    >>> pack(np.array([[1.0, 2.0], [2.0, 3.0]])).round(4).tolist()
-    [1.0, 3.0, 2.8284]
-    """
-    above = np.triu_indices(len(matrix), 1)
-    return np.concatenate([np.diag(matrix), math.sqrt(2) * matrix[above]])
-
-
-def unpack(vector: Floats, dimension: int) -> Floats:
-    """Return the matrix that `pack` made a vector of."""
-    matrix = np.zeros((dimension, dimension))
-    matrix[np.triu_indices(dimension, 1)] = vector[dimension:] / math.sqrt(2)
-    return matrix + matrix.T + np.diag(vector[:dimension])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -342,17 +342,19 @@ def _neighbours(protection: Protection) -> str:
 
 
 _PUBLIC_POINT = "the point at which the curvature is taken follows from noisy values released before"
+_SAME_FACTOR = "the factor of a record's matrix is public and the same for all records"
 _ISOMETRY = "the matrix leaves as its diagonal and sqrt(2) times the entries above it: distances are Frobenius norms"
 
 
-def curvature_sum(silos: Sequence[LocalFunction], *, record_curvature: float) -> Certificate:
+def curvature_sum(silos: Sequence[LocalFunction], *, record_curvature: float, is_constant: bool = False) -> Certificate:
     """Bound the matrix `sum_i (w_i/n_i) sum_m kappa_m a_m a_m'` at a public point, in the Frobenius norm.
 
         D = sqrt(2) B (the s largest of w_i min(r, n_i)/n_i) + 2 s tol       records are replaced
         D =         B (the s largest of w_i r/n_i)           + 2 s tol       records are added or removed
 
     record_curvature: B, which bounds the norm of one record's part, for persons that of all their rows together.
-    The tolerance is the error with which a silo's matrix is evaluated.
+    The tolerance is the error with which a silo's matrix is evaluated. is_constant: kappa is the same for all records,
+    which makes the matrix one of second moments, and of no point.
 
     >>> silos = [LocalFunction(gradient_bound=1, n_records=n, weight=n / 500) for n in (100, 400)]
     >>> round(500 * curvature_sum(silos, record_curvature=0.25).bound, 6)
@@ -367,12 +369,11 @@ def curvature_sum(silos: Sequence[LocalFunction], *, record_curvature: float) ->
     alone = len(silos) == 1
     return first.certify(
         moved * math.fsum(parts) + math.fsum(errors),
-        "C14 (curvature)",
+        "C14 (second moments)" if is_constant else "C14 (curvature)",
         f"every record adds a positive semidefinite matrix of Frobenius norm at most {largest:g}",
-        _PUBLIC_POINT,
+        _SAME_FACTOR if is_constant else _PUBLIC_POINT,
         _ISOMETRY,
-        *(() if alone else (TRUSTED_SUM,)),
-        *adding_text(people),
+        *(() if alone else (TRUSTED_SUM, *adding_text(people))),
         view=View.EAVESDROPPER if alone else View.PUBLIC,
         is_for_additions=True,
     )
