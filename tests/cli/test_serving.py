@@ -4,7 +4,6 @@ import contextlib
 import os
 import pty
 import signal
-import socket
 import socketserver
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.proxy import Proxy
 from tests.waiting import wait_until
 from typer.testing import CliRunner
 
@@ -173,30 +173,6 @@ def test_a_screen_that_is_watched_ends_with_ctrl_c(rehearsal, programs, command)
     watching.send_signal(signal.SIGINT)
     assert watching.wait(120) == 0
     os.close(ours)
-
-
-class Proxy(socketserver.StreamRequestHandler):
-    """Passes connections through; its server remembers where to."""
-
-    def handle(self) -> None:
-        method, place, _ = self.rfile.readline().decode().split()
-        while self.rfile.readline().strip():
-            pass
-        self.server.asked.add(f"{method} {place}")
-        host, _, port = place.rpartition(":")
-        with socket.create_connection((host, int(port))) as far:
-            self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
-            back = threading.Thread(target=self.carry, args=(far, self.connection))
-            back.start()
-            self.carry(self.connection, far)
-            back.join()
-
-    @staticmethod
-    def carry(source: socket.socket, target: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while part := source.recv(65536):
-                target.sendall(part)
-            target.shutdown(socket.SHUT_WR)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a second address of the loopback")

@@ -213,14 +213,14 @@ class SolverContract:
 
     def test_a_tolerance_out_of_reach_is_an_error(self, functions):
         solver = prepare(functions, weights_of(functions), 1e-30)
-        with pytest.raises(SolverError, match=r"of \d+ local solves missed the gradient tolerance 1\.0e-30"):
+        with pytest.raises(SolverError, match=r"tolerance 1\.0e-30"):
             solver.solve(subproblem(functions, spread=3.3))
 
     def test_the_error_names_the_agents(self, functions):
         last = functions.n_agents - 1
         sub = subproblem(functions, agents=[last])
         sub.lin[0, 0, 0] = np.nan
-        with pytest.raises(SolverError, match=rf"1 of 3 .*\(agents \[{last}\]\)"):
+        with pytest.raises(SolverError, match=rf"agents \[{last}\]"):
             self.make(functions).solve(sub)
 
     def test_penalties_may_change_from_call_to_call(self, functions):

@@ -46,10 +46,6 @@ class TestHistory:
         assert history.objective.shape == history.primal.shape == history.dual.shape == (3, 3)
         assert history.agent_loss.shape == (3, 4, 3)
 
-    def test_none(self, problem):
-        engine = LocalEngine(progress=False, recording=Recording(every=0))
-        assert engine.run(METHODS[0][0], problem, Stopping(rounds=3)).history.snapshots == []
-
     @pytest.mark.parametrize(("method", "network"), METHODS)
     def test_figures_are_what_they_say(self, problem, method, network):
         run = QUIET.run(method, problem, Stopping(rounds=7), network, noise=KeyedNoise())
@@ -73,9 +69,6 @@ class TestStopping:
         assert run.history.primal[-1].max() <= 1e-6
         assert run.history.dual[-1].max() <= 1e-6
         assert (run.history.primal[-2].max() > 1e-6) or (run.history.dual[-2].max() > 1e-6)
-
-    def test_by_rounds(self, problem):
-        assert QUIET.run(METHODS[0][0], problem, Stopping(rounds=3)).ending is Ending.ROUNDS
 
 
 class TestTailAverage:

@@ -178,7 +178,7 @@ class TestTheLedger:
         assert held.ledger.statement().releases == 1
 
     def test_simulated_noise_is_not_recorded(self, held):
-        with pytest.raises(InputError, match="cannot be recorded"), opened(planned(), SimulatedSampler(0), held):
+        with pytest.raises(InputError, match="be recorded"), opened(planned(), SimulatedSampler(0), held):
             pytest.fail("opened")
         assert held.ledger.statement().releases == 0
 
@@ -269,7 +269,7 @@ class TestWhatDoesNotFitIsRefusedBeforeItIsPaidFor:
     def test_a_ledger_of_other_rows(self, held, sizes):
         problem = problem_of(sizes=sizes)
         run = RunSpec(NoisyGradients(step=0.5), Setting(problem, 2, protection=PUBLIC), TARGET)
-        with pytest.raises(InputError, match="was confirmed with"):
+        with pytest.raises(InputError, match="confirmed with"):
             run_training(TrainingSpec.of(run), Problems([problem]), SecureSampler(), held, label="x")
         assert held.ledger.statement().releases == 0
 

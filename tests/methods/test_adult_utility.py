@@ -46,7 +46,12 @@ def mean_loss(silos, train, epsilon, eta, mu, rounds=40):
 
 @pytest.mark.parametrize(
     ("epsilon", "eta", "mu", "at_most"),
-    [(0.1, 1e-2, 1e-4, 0.430), (0.5, 2e-3, 1e-4, 0.384), (1.0, 1e-3, 0.0, 0.367), (5.0, 2e-4, 0.0, 0.347)],
+    [
+        (0.1, 1e-2, 1e-4, 0.430),
+        pytest.param(0.5, 2e-3, 1e-4, 0.384, marks=pytest.mark.slow),
+        (1.0, 1e-3, 0.0, 0.367),
+        pytest.param(5.0, 2e-4, 0.0, 0.347, marks=pytest.mark.slow),
+    ],
 )
 def test_training_loss(train, epsilon, eta, mu, at_most):
     silos = train.silos(iid(train.n_rows, SILOS, np.random.default_rng(1)))

@@ -16,7 +16,7 @@ from dpadmm.methods.base import BROADCAST, Agents, OneNoise, Setting, Silence
 from dpadmm.methods.consensus import ConsensusADMM, StarState
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, FunctionsDiffer, LinearTermsDiffer, NoisePlace, RecordsDiffer
 from dpadmm.noise.mechanisms import COORDINATOR, CaoOptimal, Family
-from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target, compose
 from dpadmm.privacy.certificates.hidden_state import consensus_broadcast_records
 from dpadmm.privacy.protection import Protection, Strength, Unit, View
@@ -150,18 +150,6 @@ class TestBudget:
         ]
         assert [c.bound for c in thrice.rows[0].certificates] == pytest.approx([3 * b for b in bounds], rel=1e-12)
 
-    def test_secure_gaussian_run(self):
-        done = run_private(
-            ConsensusDPADMM(2.0, FunctionsDiffer(1.0), Family.GAUSSIAN),
-            quadratic_problem(),
-            5,
-            MIXED,
-            SecureSampler(),
-            engine=EXACT,
-        )
-        assert all(release.certificate.grid is not None for release in done.plan)
-        assert done.account.curve.epsilon(1e-6) == pytest.approx(0.5, rel=1e-6)
-
 
 class Prescribed(OneNoise):
     """Overwrites every broadcast with a prescribed one, other in every replica, and keeps what came."""
@@ -260,19 +248,6 @@ class TestPlaces:
                 share = np.mean(keeps(done.run.inbox[0]))  # as it was broadcast
                 assert share > 0.9 if place is NoisePlace.BEFORE_PROX else share < 0.6
 
-    def test_every_broadcast_carries_the_planned_noise_and_the_first_none(self):
-        problem, method = quadratic_problem(), ConsensusDPADMM(2.0, FunctionsDiffer(1.0))
-        plan = plan_noise(method, problem, 3, PURE)
-        hook = PlannedNoise(plan, SimulatedSampler(seed=0), replicas=4000)
-        came = hook.perturb(BROADCAST, 2, np.array([COORDINATOR]), np.zeros((1, 4, 4000)))
-        rate = plan.of(BROADCAST, 2, np.array([COORDINATOR]))[0].rate
-        assert np.linalg.norm(came[0], axis=0).mean() == pytest.approx(4 / rate, rel=0.05)  # 10 sigma
-        agents = Agents.of(problem, None, 1e-9, 1)
-        np.testing.assert_array_equal(method.start(agents, 2)[1], np.zeros((1, 4, 2)))
-        refused = PlannedNoise(plan, SimulatedSampler(seed=0))
-        with pytest.raises(InputError, match="was planned"):
-            EXACT.run(method, problem, Stopping(rounds=4), noise=refused)
-
 
 class TestRuns:
     def test_both_errors_by_hand(self):
@@ -344,11 +319,6 @@ class TestPaper:
 
 
 class TestRefusals:
-    def test_noise_without_an_exact_sampler_says_so(self):
-        """Spherical noise is drawn in floating point, also in a release: its statement claims no more than that."""
-        planned = plan_noise(ConsensusDPADMM(1.0, FunctionsDiffer(1.0)), quadratic_problem(), 3, PURE, is_secure=True)
-        assert planned.account().strength is Strength.UP_TO_FLOATING_POINT
-
     def test_levels_that_do_not_fit(self):
         mechanisms = ConsensusDPADMM(1.0, FunctionsDiffer(1.0)).mechanisms(Setting(quadratic_problem(), 3, 1e-9))
         for levels, match in (([[1.0, 1.0]], "3 rounds"), ([[1.0, 0.0, 1.0]], "greater than 0"), ([], "as many")):

@@ -21,14 +21,13 @@ from dpadmm.methods.ps_admm import (
     PSState,
 )
 from dpadmm.noise.mechanisms import MessageKind
-from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.releases import GaussianRelease, SampledGaussianRelease
 from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Box, ElasticNet
-from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 from dpadmm_research.papers.ps_admm.theory import criterion
 
 DELTA = 1e-5
@@ -153,36 +152,6 @@ class TestBudget:
         assert once[0] * math.sqrt(8) == pytest.approx(every[0], rel=0.02)
         assert once[1] == pytest.approx(every[1], rel=0.02)
 
-    def test_no_other_split_is_much_better(self, problem):
-        target = Target(1.0, DELTA)
-        alone = Problem.of(problem.functions.take(np.array([0])))  # its weight is 1: shorter steps
-
-        def variance(chosen):
-            plan = plan_noise(chosen, alone, 5, target)
-            stds = [plan.of(MessageKind(name), 1, np.array([0]))[0].noise_std for name in (FULL, CORRECTION)]
-            return 8 * stds[0] ** 2 + 7 * stds[1] ** 2, stds[1] / stds[0]
-
-        best, ratio = variance(method(step=1.0))
-        tried = [
-            variance(method(step=1.0, noise_ratio=ratio * factor))[0] for factor in (0.3, 0.6, 0.8, 1.25, 1.6, 3.0)
-        ]
-        assert min(tried) > best * 0.99
-        assert tried[0] > 1.5 * best
-        assert tried[-1] > 1.5 * best
-
-    def test_a_correction_clip_saves_noise(self, problem):
-        target, alone = Target(1.0, DELTA), Problem.of(problem.functions.take(np.array([0])))
-        loose, tight = (plan_noise(method(step=1.0, clip=c), alone, 5, target) for c in (None, 0.25))
-        stds = [plan.of(MessageKind(CORRECTION), 1, np.array([0]))[0].noise_std for plan in (loose, tight)]
-        assert stds[1] < 0.6 * stds[0]
-
-    def test_a_secure_run(self, problem):
-        alone = Problem.of(problem.functions.take(np.array([3])))
-        chosen = method(step=1.0, batches=Batches.secret(10), inner_steps=3)
-        done = run_private(chosen, alone, 2, Target(4.0, DELTA), SecureSampler(), engine=QUIET)
-        assert done.account.curve.epsilon(DELTA) <= 4.0
-        assert all("C8" in theorem for theorem in done.account.theorems)
-
 
 class TestSameTranscript:
     @pytest.mark.parametrize("loss", [Logistic(), Huber(1.0)], ids=lambda v: type(v).__name__)
@@ -237,11 +206,3 @@ class TestSameTranscript:
             states.append((*run.state, run.inbox))
         for one, two in zip(*states, strict=True):
             np.testing.assert_array_equal(one[0], two[0])
-
-
-class TestBatchOfAgents:
-    def test_replicas_draw_their_own_batches_and_do_not_depend_on_each_other(self, problem):
-        three = replace(QUIET, replicas=3).run(method(), problem, Stopping(rounds=3)).estimate
-        one = QUIET.run(method(), problem, Stopping(rounds=3)).estimate
-        np.testing.assert_allclose(three[:, :1], one, atol=1e-14)
-        assert np.abs(three[:, 0] - three[:, 1]).max() > 1e-6

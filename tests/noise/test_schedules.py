@@ -1,17 +1,10 @@
 """Schedules against the formulas they stand for."""
 
-import math
-
 import numpy as np
 import pytest
 from scipy import optimize
 
-from dpadmm.errors import InputError
-from dpadmm.noise.mechanisms import CaoOptimal, Constant, Custom, Geometric, Tail
-
-
-def test_constant():
-    np.testing.assert_array_equal(Constant().shape(4), np.ones(4))
+from dpadmm.noise.mechanisms import CaoOptimal, Custom, Geometric, Tail
 
 
 @pytest.mark.parametrize("decay", [1.0, 0.9, 0.2])
@@ -48,31 +41,6 @@ def test_cao_minimises_the_bound_at_a_given_sum_of_rates():
 
 def test_custom_gives_the_values_of_the_rounds():
     np.testing.assert_array_equal(Custom((3.0, 1.0, 2.0)).shape(2), [3, 1])
-    with pytest.raises(InputError, match="3 values"):
-        Custom((3.0, 1.0, 2.0)).shape(4)
-
-
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [(Geometric, v) for v in (0.0, -0.5, 1.01, math.nan, True)]
-    + [(CaoOptimal, v) for v in (0.0, -1.0, math.inf)]
-    + [(Custom, v) for v in ((), (1.0, 0.0), (1.0, math.nan), (-1.0,))],
-)
-def test_bad_parameters_are_refused(kind, value):
-    with pytest.raises(InputError):
-        kind(value)
-
-
-@pytest.mark.parametrize("schedule", [Constant(), Geometric(0.5), CaoOptimal(1.0), Custom((1.0,))])
-@pytest.mark.parametrize("rounds", [0, -1, 1.5])
-def test_bad_numbers_of_rounds_are_refused(schedule, rounds):
-    with pytest.raises(InputError):
-        schedule.shape(rounds)
-
-
-def test_noise_that_vanishes_is_refused():
-    with pytest.raises(InputError, match="slower"):
-        Geometric(0.5).shape(5000)
 
 
 class TestTail:
@@ -101,8 +69,3 @@ class TestTail:
         for _ in range(200):
             other = Tail(power=0.5).shape(rounds) * np.exp(0.2 * rng.standard_normal(rounds))
             assert best <= variance(other) * (1 + 1e-12)
-
-    @pytest.mark.parametrize("power", [-0.1, 1.1, float("nan")])
-    def test_bad_powers(self, power):
-        with pytest.raises(InputError, match="power"):
-            Tail(power=power)

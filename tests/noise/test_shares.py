@@ -13,10 +13,10 @@ from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST
 from dpadmm.noise.masks import from_uint64, pairwise_masks, sum_uint64
-from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec, MessageKind
-from dpadmm.noise.plan import NoisePlan, calibrate, check_grids, vector_on_grid
+from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec
+from dpadmm.noise.plan import NoisePlan, calibrate, vector_on_grid
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
-from dpadmm.privacy.accounting import PureTarget, Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
@@ -60,26 +60,6 @@ class TestPlan:
     def test_the_rounding_of_all_silos_of_a_person(self):
         release = the_release(plan_of(certificate=changed(PLAIN, silos_per_person=3)))
         assert release.bound == 1.0 + 3 * release.certificate.grid * math.sqrt(D)
-
-    def test_only_gaussian_noise_is_shared_out(self):
-        mechanism = MechanismSpec(BROADCAST, Family.SPHERICAL, (AgentReleases(COORDINATOR, (1,), (PLAIN,)),))
-        with pytest.raises(InputError, match="Only Gaussian noise"):
-            calibrate([mechanism], PureTarget(1.0), shares=Shares(5))
-
-    def test_only_sums_are_masked(self):
-        rows = tuple(AgentReleases(agent, (1,), (PLAIN,)) for agent in range(3))
-        with pytest.raises(InputError, match="through their sum"):
-            calibrate(
-                [MechanismSpec(BROADCAST, Family.GAUSSIAN, rows)],
-                ONE,
-                on_grid=partial(vector_on_grid, dimension=D, shares=Shares(3)),
-                shares=Shares(3),
-            )
-
-    def test_sums_that_texts_cannot_hold_are_refused_before_the_run(self):
-        check_grids(plan_of(), n_records=10**6)
-        with pytest.raises(InputError, match="Nothing was spent"):
-            check_grids(plan_of(), n_records=10**9)
 
 
 class TestTotal:
@@ -142,9 +122,9 @@ class TestPaidOnce:
     def test_a_second_sum_is_refused(self):
         hook = PlannedNoise(plan_of(), SecureSampler())
         hook.total(BROADCAST, 1, messages_of())
-        with pytest.raises(InputError, match="released all that was planned"):
+        with pytest.raises(InputError, match="released all"):
             hook.total(BROADCAST, 1, messages_of())
-        with pytest.raises(InputError, match="released all that was planned"):
+        with pytest.raises(InputError, match="released all"):
             hook.shares(BROADCAST, 1, np.array([2]), messages_of()[2:3])
         hook.total(BROADCAST, 2, messages_of())
 
@@ -154,7 +134,7 @@ class TestPaidOnce:
         hook.check_drawn(agent=0)
         hook.check_drawn(agent=COORDINATOR)  # it draws nothing here
         for agent in (4, None):
-            with pytest.raises(InputError, match="is not private"):
+            with pytest.raises(InputError, match="not private"):
                 hook.check_drawn(agent=agent)
         hook.shares(BROADCAST, 1, np.array([4]), messages_of()[4:])
         hook.check_drawn()
@@ -166,46 +146,14 @@ class TestPaidOnce:
         with pytest.raises(InputError, match="round 2"):
             hook.check_drawn()
 
-    def test_one_vector_under_one_mask(self):
-        """Several values of a round, or steps within it, would leave under the same masks."""
-        hook = PlannedNoise(plan_of().repeat(2), SimulatedSampler(1))
-        with pytest.raises(InputError, match="one vector each"):
-            hook.total(BROADCAST, 1, messages_of())
-        with pytest.raises(InputError, match="one vector each"):
-            PlannedNoise(plan_of(), SimulatedSampler(1)).total(replace(BROADCAST, step=1), 1, messages_of())
-
 
 class TestRefusals:
-    def test_a_share_in_place_of_the_sum(self):
-        hook = PlannedNoise(plan_of(), SimulatedSampler(1))
-        for agents in (np.array([COORDINATOR]), np.array([0])):
-            with pytest.raises(InputError):
-                hook.perturb(BROADCAST, 1, agents, messages_of()[:1])
-
-    def test_what_was_not_planned(self):
-        hook = PlannedNoise(plan_of(), SimulatedSampler(1))
-        for kind, k in ((BROADCAST, 3), (MessageKind("other"), 1)):
-            for ask in (hook.total, lambda kind, k, values: hook.shares(kind, k, np.arange(5), values)):
-                with pytest.raises(InputError, match="No noise was planned"):
-                    ask(kind, k, messages_of())
-
-    def test_other_numbers_of_silos(self):
-        hook = PlannedNoise(plan_of(), SimulatedSampler(1))
-        for silos in (4, 6):
-            with pytest.raises(InputError, match="5 silos"):
-                hook.total(BROADCAST, 1, messages_of(silos))
-
     def test_shares_of_a_noise_that_is_not_shared(self):
         release = the_release(plan_of())
         alone = {COORDINATOR: replace(release.share(0), agent=COORDINATOR)}
         hook = PlannedNoise(NoisePlan({(BROADCAST, 1): alone}), SimulatedSampler(1))
         with pytest.raises(InputError, match="not split"):
             hook.shares(BROADCAST, 1, np.arange(5), messages_of())
-
-    def test_values_that_are_not_finite(self):
-        for sampler in (SimulatedSampler(1), SecureSampler()):
-            with pytest.raises(InputError, match="finite"):
-                PlannedNoise(plan_of(), sampler).total(BROADCAST, 1, messages_of() * np.inf)
 
 
 @pytest.mark.parametrize("has_masks", [False, True])

@@ -18,7 +18,6 @@ from tests.contracts.noise_contract import (
     spherical,
 )
 
-from dpadmm.errors import InputError
 from dpadmm.noise import kernels
 from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.sampler import Draw, SimulatedSampler
@@ -158,10 +157,6 @@ def test_replicas_and_seeds_are_independent(make):
     assert is_independent(np.swapaxes(x[:, :, :20], 1, 2)[off], np.swapaxes(transposed, 1, 2)[off])
 
 
-def test_simulated_noise_is_no_private_release():
-    assert not SimulatedSampler(1).is_secure
-
-
 def test_the_kernels_are_compiled_once(monkeypatch):
     """A second compilation, for read-only arrays say, would cost seconds."""
     monkeypatch.setattr("dpadmm.noise.sampler._FEW", 0)
@@ -171,9 +166,3 @@ def test_the_kernels_are_compiled_once(monkeypatch):
         for releases in (make(), [make(agent=0), make(agent=1)]):
             SimulatedSampler(1).perturb(values, releases, message(agents=2, replicas=2))
     assert len(kernels.add_noise.signatures) == 1
-
-
-@pytest.mark.parametrize("arguments", [{"seed": True}, {"seed": -1}, {"seed": 1.5}])
-def test_bad_samplers_are_refused(arguments):
-    with pytest.raises(InputError):
-        SimulatedSampler(**arguments)

@@ -7,7 +7,6 @@ import pytest
 from tests.contracts.certificates import by_agent
 from tests.contracts.local_facts import of
 
-from dpadmm.errors import InputError
 from dpadmm.noise.mechanisms import AgentReleases, Family, Geometric, MechanismSpec, MessageKind
 from dpadmm.noise.plan import calibrate
 from dpadmm.noise.split import best_split, is_free_split
@@ -96,16 +95,3 @@ def test_laplace_on_coordinates_is_planned_with_its_own_schedule():
     scales = [release.scale for release in releases]
     assert scales[1] / scales[0] == pytest.approx(0.5)
     assert sum(certificate.bound / scale for scale in scales) == pytest.approx(1.0, rel=1e-9)
-    with pytest.raises(InputError, match="delta"):
-        calibrate([mechanism], Target(1.0, DELTA))
-
-
-def test_sampled_rows_must_say_how_records_are_drawn():
-    _, part = pair(100, 10, 5, 2)
-    bare = AgentReleases(0, part.rows[0].rounds, part.rows[0].certificates)
-    with pytest.raises(InputError, match="how records are drawn"):
-        MechanismSpec(MessageKind("part"), Family.SAMPLED, (bare,))
-    with pytest.raises(InputError, match="how records are drawn"):
-        MechanismSpec(MessageKind("part"), Family.GAUSSIAN, part.rows)
-    with pytest.raises(InputError, match="variance_weight"):
-        MechanismSpec(MessageKind("part"), Family.GAUSSIAN, (bare,), variance_weight=0.0)

@@ -3,7 +3,18 @@
 import numpy as np
 import pytest
 
+from dpadmm.planner import planner
+from dpadmm.planner.forecast import SignalScores
+from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.problems.silos import Silos
+
+
+@pytest.fixture
+def instant(monkeypatch):
+    """Skip simulations: all candidates look equally good, so plans follow the rules."""
+    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
+    monkeypatch.setattr(planner, "run_simulation", lambda *_args, **_kwargs: scores)
+    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
 
 @pytest.fixture

@@ -5,19 +5,15 @@ from dataclasses import replace
 import pytest
 
 from dpadmm.core.task import Aim, TableShape, Task
-from dpadmm.errors import InputError
-from dpadmm.federation.terms import Participant
-from dpadmm.networks import ring
-from dpadmm.planner.candidates import CURVATURE_SHARE, expected_intervals, least_records
-from dpadmm.planner.drafting import federation_terms
+from dpadmm.planner.coefficients import CURVATURE_SHARE, expected_intervals, least_records
 from dpadmm.planner.planner import plan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
-from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protection, Unit, View
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
-from dpadmm.problems.regularisers import ElasticNet
+from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protection, View
+from dpadmm.problems.losses import Logistic
 
 TARGET = Target(1.0, 1e-5)
+pytestmark = pytest.mark.usefixtures("instant")
 
 
 def task_of(sizes=(20_000,), who=ONE_RECORD, **more):
@@ -41,7 +37,7 @@ def test_a_tenth_of_the_squared_budget_buys_the_curvature(sizes, who):
     assert made.spec.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert made.spec.noise_plan().account().curve.epsilon(1e-5) <= 1.0
     assert made.profile is not None
-    assert (made.method, made.clip_radius, made.task.loss) == ("noisy-gradients", 2.0, Logistic())
+    assert (made.method, made.clip_radius, made.task.loss) == ("noisy-gradients", 1.0, Logistic())
     assert "Intervals" in made.describe()
     assert made.as_json()["curvature_epsilon"] == made.curvature.target.epsilon
     assert made.as_json()["task"]["aim"] == "inference"
@@ -56,13 +52,11 @@ def test_predictions_are_planned_as_ever():
 
 
 def test_too_few_records_are_announced_beforehand_and_cost_nothing():
-    made = plan(task_of((3000,)))
+    made = plan(task_of((1000,)))
     assert made.lacks_intervals
     assert made.curvature is None
-    assert "no intervals can be expected" in made.warnings[-1]
-    assert "spends nothing on intervals" in made.warnings[-1]
     assert made.spec.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
-    assert not plan(task_of((3000,), target=Target(5.0, 1e-5))).lacks_intervals
+    assert not plan(task_of((1000,), target=Target(5.0, 1e-5))).lacks_intervals
 
 
 def test_a_rare_class_needs_more_records():
@@ -70,9 +64,9 @@ def test_a_rare_class_needs_more_records():
     usual, rare = (least_records(each, TARGET) for each in (task_of(), task_of(prevalence=0.05)))
     assert rare / usual == pytest.approx(0.25 / (0.05 * 0.95), rel=1e-3)
     assert not plan(task_of()).lacks_intervals
-    made = plan(task_of(prevalence=0.02))
+    made = plan(task_of(prevalence=0.005))
     assert made.lacks_intervals
-    assert "share of one class is 0.02" in made.warnings[-1]
+    assert "0.005" in made.warnings[-1]
 
 
 def test_categories_of_a_column_count_one_less():
@@ -80,47 +74,6 @@ def test_categories_of_a_column_count_one_less():
     numbers = task_of((30_000,), dimension=11, table=TableShape(10))
     pairs = task_of((30_000,), dimension=21, table=TableShape(0, (2,) * 10))
     assert plan(numbers).lacks_intervals is plan(pairs).lacks_intervals is False
-
-
-def test_an_eavesdropper_among_several_silos_is_refused_before_anything_is_spent():
-    with pytest.raises(InputError, match=r"No intervals are offered against the eavesdropper.*Nothing was spent"):
-        plan(task_of((5000,) * 4))
-
-
-@pytest.mark.parametrize("method", ["p-admm", "fp-centralised", "dp-sgd", "output-perturbation"])
-def test_other_methods_are_refused(method):
-    with pytest.raises(InputError, match="noisy-gradients"):
-        plan(task_of(), method=method)
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({"loss": Logistic(0.7)}, "plain logistic"),
-        ({"loss": SmoothedHinge(0.5)}, "plain logistic"),
-        ({"loss": Huber(0.5)}, "plain logistic"),
-        ({"loss": Softmax(3)}, "plain logistic"),
-        ({"regulariser": ElasticNet(l2=0.1)}, "penalty"),
-        ({"who": Protection(unit=Unit.PERSON)}, "independent"),
-        ({"who": Protection(unit=Unit.USER), "sizes": (10, 10)}, "independent"),
-        ({"network": ring(3), "sizes": (9000,) * 3, "who": Protection(view=View.PUBLIC)}, "graph"),
-    ],
-)
-def test_what_no_intervals_are_known_for_is_refused(more, message):
-    with pytest.raises(InputError, match=message):
-        task_of(**more)
-
-
-def test_one_model_per_class_is_refused():
-    with pytest.raises(InputError, match="one model of two classes"):
-        plan(task_of(), n_models=3)
-
-
-def test_a_federation_has_none():
-    made = plan(task_of((5000,) * 4, Protection(view=View.AGGREGATE)))
-    people = [Participant(name=f"s{i}", key=f"{i}" * 64, records=5000) for i in range(4)]
-    with pytest.raises(InputError, match="no intervals"):
-        federation_terms(made, "run", people, "c" * 64, "d" * 64)
 
 
 def test_a_released_profile_leaves_its_share():
@@ -139,7 +92,7 @@ def test_the_plan_says_how_many_intervals_to_expect():
     shape = TableShape(4, (3,))
     many = task_of((100_000,), dimension=8, table=shape)
     assert plan(many).expected_intervals == 7
-    assert "about 7 of 7 coefficients" in " ".join(plan(many).describe().split())
+    assert "at most 7 of 7 coefficients" in " ".join(plan(many).describe().split())
     rare = replace(many, table=replace(shape, shares=((0.6, 0.399, 0.001),)))
     assert plan(rare).expected_intervals == 6
     assert plan(rare).as_json()["expected_intervals"] == 6

@@ -12,30 +12,24 @@ from dpadmm.methods.base import by_name
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.planner import Task, plan, planner
 from dpadmm.planner.candidates import STANDARD, form_of, profile_noise, profile_share, worthwhile_share
-from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.problems.losses import Huber, Logistic
 
 TABLE = TableShape(5, (3, 4))
-TASK = Task(sizes=(4000,) * 3, dimension=13, loss=Logistic(), target=Target(1.0, 1e-5), table=TABLE)
 
 
 def scores(loss):
     return SimulatedScores(score=0.8, loss=loss, norm=1.0, loss_best=0.3, loss_trivial=0.7)
 
 
-@pytest.fixture
-def even(monkeypatch):
-    """All candidates look equally good, so plans follow the rules."""
-    monkeypatch.setattr(planner, "run_simulation", lambda *_: scores(0.4))
-    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
+TASK = Task(sizes=(4000,) * 3, dimension=13, loss=Logistic(), target=Target(1.0, 1e-5), table=TABLE)
 
 
 @pytest.mark.parametrize("n_models", [1, 2, 7])
 @pytest.mark.parametrize("share", [None, 0.05, 0.4])
-@pytest.mark.usefixtures("even")
+@pytest.mark.usefixtures("instant")
 def test_profile_and_problems_spend_the_whole_budget_and_no_more(n_models, share):
     made = plan(replace(TASK, profile=ProfileRule(share=share)), n_models=n_models)
     delta = TASK.target.delta
@@ -58,7 +52,7 @@ def test_profile_and_problems_spend_the_whole_budget_and_no_more(n_models, share
     ],
     ids=["off", "bought", "no table", "nothing to be seen"],
 )
-@pytest.mark.usefixtures("even")
+@pytest.mark.usefixtures("instant")
 def test_nothing_is_spent_where_nothing_is_to_be_gained(facts):
     task = replace(TASK, **facts)
     assert profile_share(task, PADMM) == 0.0

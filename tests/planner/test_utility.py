@@ -59,7 +59,10 @@ def adult_silos(adult):
     return train.silos(iid(train.n_rows, 5, np.random.default_rng(1)))
 
 
-@pytest.mark.parametrize(("epsilon", "at_most"), [(0.1, 0.445), (0.5, 0.392), (1.0, 0.373), (5.0, 0.352)])
+LONG = [pytest.param(*each, marks=pytest.mark.slow) for each in ((0.5, 0.392), (5.0, 0.352))]
+
+
+@pytest.mark.parametrize(("epsilon", "at_most"), [(0.1, 0.445), (1.0, 0.373), *LONG])
 def test_adult(adult_silos, epsilon, at_most):
     """Training log-loss with five silos; 0.323 without privacy."""
     margins = (adult_silos.features @ planned_models(adult_silos, epsilon)) * adult_silos.labels[:, None]

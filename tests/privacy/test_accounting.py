@@ -87,14 +87,6 @@ def test_k_sampled_or_mixed_releases_equal_one_of_count_k():
         assert many.epsilon(1e-5) == once.epsilon(1e-5)
 
 
-def test_noise_is_monotone():
-    assert compose([gaussian(std=1.1)]).epsilon(1e-5) < compose([gaussian(std=1.0)]).epsilon(1e-5)
-    assert compose([sampled(std=2.2, count=20)]).epsilon(1e-5) < compose([sampled(std=2.0, count=20)]).epsilon(1e-5)
-    mixed = [compose([gaussian(std=s), spherical(rate=0.2)]).epsilon(1e-5) for s in (2.0, 2.2)]
-    assert mixed[1] < mixed[0]
-    assert compose([spherical(rate=0.9)]).epsilon(0.0) < compose([spherical(rate=1.0)]).epsilon(0.0)
-
-
 def test_pure_releases_add_up():
     coordinate = CoordinateLaplaceRelease(
         certificate=changed(BASE, bound=3.0, norm=Norm.L1), scale=6.0, agent=0, round=0, count=2
@@ -150,11 +142,6 @@ def test_bare_and_noiseless_releases_are_infinite():
 def test_nothing_to_hide_costs_nothing():
     assert compose([]).epsilon(0.0) == 0.0
     assert compose([gaussian(bound=0.0, std=0.0), sampled(std=0.0, bound=0.0)]).epsilon(0.0) == 0.0
-
-
-def test_by_agent_is_parallel():
-    curves = by_agent([gaussian(std=1.0, agent=0), gaussian(std=2.0, agent=1), gaussian(std=2.0, agent=1)])
-    assert {agent: curve.m for agent, curve in curves.items()} == pytest.approx({0: 1.0, 1: math.sqrt(0.5)})
 
 
 def test_worst_person_in_several_silos():

@@ -8,6 +8,7 @@ from dpadmm.core.budget import account_with
 from dpadmm.errors import InputError
 from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.plan import NoisePlan
+from dpadmm.privacy.accounting import account_for
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
@@ -73,11 +74,18 @@ class TestLedgers:
         with Ledger.create(tmp_path / "book", DATA, Budget(epsilon=1.0, delta=1e-5), protection=protection) as ledger:
             opened = ledger.confirm(DATA)
             if not is_taken:
-                with pytest.raises(InputError, match="not cover"):
-                    opened.reserve([masked(t)], **labels)
+                for work in (
+                    lambda: opened.check_protection(masked(t).certificate.protection),
+                    lambda: opened.reserve([masked(t)], **labels),
+                ):
+                    with pytest.raises(InputError, match="not cover"):
+                        work()
+                assert ledger.statement().releases == 0
                 return
+            opened.check_protection(masked(t).certificate.protection)
             opened.reserve([masked(t)], **labels)
-            assert ledger.statement().spent_epsilon > 0
+            cost = account_for([masked(t)]).curve.epsilon(1e-5)
+            assert ledger.statement().spent_epsilon == pytest.approx(cost, rel=1e-9)
 
     def test_releases_of_several_kinds_compose(self, tmp_path):
         """Sums for two numbers of colluders, and pure noise against everybody, under one budget for one colluder."""

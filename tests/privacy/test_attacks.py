@@ -20,7 +20,6 @@ from dpadmm.privacy.curves import GaussianCurve, InfiniteCurve, delta_of_epsilon
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 from dpadmm.privacy.releases import (
     BareRelease,
-    FixedSizeSampling,
     GaussianRelease,
     PoissonSampling,
     SampledGaussianRelease,
@@ -43,14 +42,6 @@ def sampled(std, sampling, agent=0, count=1):
 
 
 class TestReleasesThatReachEverybody:
-    @pytest.mark.parametrize(("silos", "expected"), [(1, 1 / 9 + 1 / 4), (2, 1 / 9 + 1 / 4 + 1 / 16)])
-    def test_a_coordinators_release_adds_to_every_persons_once(self, silos, expected):
-        releases = [gaussian(3.0, -1, silos), gaussian(2.0, 0, silos), gaussian(4.0, 1, silos)]
-        assert worst_person(releases).epsilon(1e-6) == pytest.approx(GaussianCurve(math.sqrt(expected)).epsilon(1e-6))
-        curves = by_agent(releases)
-        assert curves[1].epsilon(1e-6) == pytest.approx(GaussianCurve(math.sqrt(1 / 9 + 1 / 16)).epsilon(1e-6))
-        assert curves[-1].epsilon(1e-6) == pytest.approx(GaussianCurve(1 / 3).epsilon(1e-6))
-
     def test_pure_mixed_and_bare(self):
         rates = [SphericalLaplaceRelease(certificate=BASE, rate=r, agent=a, round=1) for r, a in ((0.5, -1), (0.25, 0))]
         assert worst_person(rates).epsilon(0.0) == pytest.approx(0.75)
@@ -107,17 +98,6 @@ class TestDiscreteNoise:
     def test_without_a_grid_nothing_changes(self):
         assert gaussian(1.0, 0).grid_factor == 1.0
         assert compose([gaussian(2.0, 0)]) == GaussianCurve(0.5)
-
-
-class TestSampling:
-    @pytest.mark.parametrize("count", [1, 30])
-    def test_fixed_size_is_never_cheaper_than_poisson(self, count):
-        """With all other records at zero a fixed-size batch moves exactly like a Poisson one of the same rate."""
-        for rate in (0.01, 0.3):
-            fixed = compose([sampled(1.0, FixedSizeSampling(size=int(1000 * rate), population=1000), count=count)])
-            poisson = compose([sampled(1.0, PoissonSampling(rate=rate), count=count)])
-            for eps in (0.1, 1.0, 3.0):
-                assert fixed.delta(eps) >= poisson.delta(eps) * (1 - 1e-3) - 1e-13
 
 
 class TestRounding:

@@ -58,12 +58,6 @@ def test_pure_curve_is_that_of_randomised_response():
     assert PureCurve(800.0).delta(1.0) == 1.0
 
 
-def test_pld_stays_above_the_closed_form():
-    for eps in (0.0, 0.5, 2.0, 5.0):
-        exact = GaussianCurve(1.0).delta(eps)
-        assert exact <= PLD.delta(eps) <= exact * (1 + 1e-4) + 2e-14
-
-
 def test_slack_counts():
     loose = PldCurve(PLD.distribution, slack=1e-6)
     assert loose.delta(3.0) == pytest.approx(PLD.delta(3.0) + 1e-6, abs=1e-12)

@@ -104,7 +104,3 @@ def test_m_for_zero_epsilon_is_a_total_variation_budget():
 def test_the_papers_zcdp_conversion_is_an_upper_bound(log_rho, log_d):
     rho, delta = 10**log_rho, 10**log_d
     assert epsilon_of_delta(math.sqrt(2 * rho), delta) <= zcdp_epsilon_classical(rho, delta) * (1 + 1e-9) + 1e-12
-
-
-def test_papers_formula():
-    assert zcdp_epsilon_classical(0.5, 1e-5) == pytest.approx(0.5 + 2 * math.sqrt(0.5 * math.log(1e5)))

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special
 
-from dpadmm.problems.losses import Huber, LinkedLoss, Logistic, SmoothedHinge, Squared, log_loss_of
+from dpadmm.problems.losses import Logistic, log_loss_of
 
 LINKED = (Logistic(), *(Logistic(cap) for cap in (0.999, 0.7, 0.6, 0.5, 0.2)))
 SCORES = np.concatenate([-np.logspace(2, -6, 200), [0.0], np.logspace(-6, 2, 200)])
@@ -90,8 +90,3 @@ def test_the_log_loss_is_that_of_the_probabilities(loss):
 def test_the_logistic_loss_is_its_own_log_loss():
     signs = np.where(np.arange(len(SCORES)) % 2 > 0, 1.0, -1.0)
     np.testing.assert_array_equal(log_loss_of(Logistic(), SCORES, signs), Logistic().value(SCORES * signs))
-
-
-def test_who_has_a_link():
-    assert all(isinstance(loss, LinkedLoss) for loss in LINKED)
-    assert not any(isinstance(loss, LinkedLoss) for loss in (SmoothedHinge(), Huber(0.3), Squared()))

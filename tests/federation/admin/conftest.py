@@ -2,9 +2,10 @@
 
 import shutil
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -51,6 +52,14 @@ class Federation:
     def file(self) -> Path:
         """The coordinator's file."""
         return self.rehearsal.coordinator.database
+
+    patience = SimpleNamespace(is_asked=False, waiting=nullcontext)
+    """Stands for the signals of a process that nobody ends."""
+
+    def ask(self) -> None:
+        """Ask for the run."""
+        with closing(open_run(self.rehearsal.coordinator, self.rehearsal.terms)) as run:
+            run.ask()
 
     def drive(self, answers: float = float("inf")) -> None:
         """Let the run go on until so many answers have arrived, or to its end."""

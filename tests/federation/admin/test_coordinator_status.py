@@ -32,8 +32,7 @@ def test_before_and_after_it_is_asked_for(federation, unchanged):
     assert status_of(federation).runs == ()
     opened(federation).close()
     assert the_run(federation).state is RunState.NOT_REQUESTED
-    with closing(opened(federation)) as run:
-        run.ask()
+    federation.ask()
     with unchanged():
         run = the_run(federation)
     assert run.state is RunState.RESTING
@@ -88,8 +87,7 @@ def test_who_is_there_as_the_serving_process_tells(federation, waiting):
     from dpadmm.federation.silo import Silo
 
     files = federation.rehearsal.coordinator
-    with closing(opened(federation)) as run:
-        run.ask()
+    federation.ask()
     with federation.served() as (service, address):
         waiting(lambda: status_of(federation).runs[0].silos[0].has_joined is False)
         reported = status_of(federation)
@@ -98,7 +96,7 @@ def test_who_is_there_as_the_serving_process_tells(federation, waiting):
         assert reported.runs[0].state is RunState.RUNNING
 
         with closing(Silo(federation.rehearsal.silos["south"].directory)) as silo:
-            line = SiloClient(silo, address, Patience())
+            line = SiloClient(silo, address, federation.patience)
             with open_client(
                 Address.parse(address), silo.key, silo.files.certificate, [federation.rehearsal.terms.coordinator]
             ) as client:
@@ -113,17 +111,6 @@ def test_who_is_there_as_the_serving_process_tells(federation, waiting):
     assert not is_held(files.lock)
     assert the_run(federation).state is RunState.RESTING
     assert read_status(files.status, CoordinatorProcess).pid
-
-
-class Patience:
-    """Stands for a process that nobody ends."""
-
-    is_asked = False
-
-    def waiting(self):
-        from contextlib import nullcontext
-
-        return nullcontext()
 
 
 def test_its_keys_are_plain_values(federation):

@@ -144,7 +144,7 @@ def test_a_policy_with_a_value_of_another_kind(federation, name, value):
     lines = federation.north.policy.read_text().splitlines()
     changed = [f"{name} = {value}" if line.startswith(f"{name} =") else line for line in lines]
     federation.north.policy.write_text("\n".join(changed))
-    with pytest.raises(InputError, match=rf"policy.toml cannot be used: it\.{name} must be"):
+    with pytest.raises(InputError, match=rf"policy.toml is not a usable policy: it\.{name} must be"):
         Policy.load(federation.north.policy)
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import sqlite3
 import stat
-import threading
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
@@ -21,17 +20,17 @@ from dpadmm.data import Numeric, Schema, ThresholdLabel
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.admin.joining import InvitedSilo, OwnerRules, check_silo, create_silo
+from dpadmm.federation.admin.rehearsal import serve_in_thread
 from dpadmm.federation.coordinator_store import CoordinatorFiles, CoordinatorStore
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.https import server
 from dpadmm.federation.https.client import Address, CoordinatorUnavailable, open_client
-from dpadmm.federation.https.service import free_port, serve_coordinator
+from dpadmm.federation.https.service import free_port
 from dpadmm.federation.keys import SigningKey, open_envelope
 from dpadmm.federation.messages import Join, Register
 from dpadmm.federation.policy import FULLY_CERTIFIED, Policy
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.studies import Invitation, Studies, check_silos
-from dpadmm.federation.terms import read_federation, write_federation
 from dpadmm.planner.drafting import draft
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, View
@@ -373,19 +372,9 @@ def test_a_trusted_coordinator_must_be_trusted_by_the_owner(tmp_path):
 @contextmanager
 def served(world: World, port: int):
     """Serve the coordinator's port, and look for studies again and again."""
-    stop = threading.Event()
-    with serve_coordinator(world.files, "127.0.0.1", port) as service:
-
-        def look():
-            while not stop.wait(0.02):
-                service.check_runs()
-
+    with serve_in_thread(world.files, port) as service:
         service.check_runs()
-        looking = threading.Thread(target=look, daemon=True)
-        looking.start()
         yield service
-        stop.set()
-        looking.join()
 
 
 @pytest.fixture(scope="module")
@@ -545,12 +534,6 @@ def test_terms_without_this_silo_are_refused(offered):
     world.publish(replace(terms, participants=others))
     with pytest.raises(InputError, match="'north' does not take part"):
         invited.terms()
-
-
-def test_terms_are_written_as_they_are_read_in_any_script(offered, tmp_path):
-    terms = replace(offered[2], run="\N{GRINNING FACE}")
-    write_federation(tmp_path / "federation.toml", terms)
-    assert read_federation(tmp_path / "federation.toml") == terms
 
 
 def test_an_invited_silo_may_not_ask_as_often_as_a_participant(offered, monkeypatch):

@@ -145,14 +145,6 @@ def test_heart_disease_with_its_four_hospitals(setups, tmp_path, threads, change
     assert {cost.view for cost in outcome.costs} == {"aggregate" if change is MASKED else "eavesdropper"}
 
 
-@pytest.mark.parametrize("change", [{}, MASKED], ids=["plain", "masks"])
-def test_classes_that_count_less(setups, tmp_path, threads, change):
-    rehearsal = small(setups, tmp_path, silos=3, class_weights=(0.2, 1.0), **change)
-    with threads.staffed(rehearsal):
-        outcome = request_run(rehearsal.coordinator, rehearsal.terms)
-    check_end(setups, rehearsal, outcome, setups.SCHEMA)
-
-
 def test_two_runs_at_once(setups, tmp_path, threads):
     rehearsal = small(setups, tmp_path, rounds=3)
     other = replace(rehearsal.terms, run="another", seed=8)

@@ -20,7 +20,7 @@ from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_loop import drive
 from dpadmm.federation.coordinator_store import CoordinatorStore
 from dpadmm.federation.keys import SigningKey, fingerprint, open_envelope
-from dpadmm.federation.messages import Join, Joined, Step, Vector
+from dpadmm.federation.messages import Confirmations, ConfirmPeers, Join, Joined, Step, Vector
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.rollback_detection import Session
 from dpadmm.federation.silo import Silo
@@ -145,6 +145,16 @@ class World:
         terms = terms or self.terms
         carried = np.zeros((0, 3)) if inbox is None else np.asarray(inbox)
         return (key or self.key).seal(Step(terms.digest, agent, k, Vector.of(carried), tuple(relay)).encode())
+
+    def seen(self, *questions: bytes, by: str = "s1", terms: Terms | None = None) -> tuple[bytes, ...]:
+        """Let a silo confirm what it has seen of those who ask; return what it has signed."""
+        about = terms or self.terms
+        request = ConfirmPeers(about.digest, about.agent(by), questions)
+        return self.reply(by, self.key.seal(request.encode())).relay
+
+    def handed(self, relay, terms: Terms | None = None, key: SigningKey | None = None) -> bytes:
+        """Return the request by which the first silo is handed confirmations."""
+        return (key or self.key).seal(Confirmations((terms or self.terms).digest, 0, tuple(relay)).encode())
 
     def roster(self) -> list[bytes]:
         """Let all silos join; return the messages by which they do, with their mask keys."""

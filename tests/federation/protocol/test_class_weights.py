@@ -6,35 +6,25 @@ import numpy as np
 import pytest
 from tests.builders import with_rounds
 
-from dpadmm.codec import encode
 from dpadmm.data import RealLabel
 from dpadmm.data.columns import ClassLabel
-from dpadmm.errors import InputError
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.outcome import outcome_of
-from dpadmm.federation.terms import NoiseOrigin, read_federation, stored_terms, write_federation
+from dpadmm.federation.terms import NoiseOrigin
 from dpadmm.models.federated import federation_model
 from dpadmm.noise.sampler import SimulatedSampler
-from dpadmm.planner import Task, plan, planner
+from dpadmm.planner import Task, plan
 from dpadmm.planner.drafting import federation_terms
-from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
-from dpadmm.problems.losses import Huber, Logistic, Softmax
+from dpadmm.problems.losses import Logistic, Softmax
 from dpadmm.testing import run_plan
 
+pytestmark = pytest.mark.usefixtures("instant_forecasts")
 SIZES = (60, 40, 50)
 PUBLIC, MASKED = Protection(view=View.PUBLIC), Protection(view=View.AGGREGATE)
 SAMPLED = (("batch", 10), ("inner_steps", 2), ("rho", 0.1), ("step", 0.1))
 WEIGHTS = {2: (0.25, 1.0), 3: (1.0, 0.5, 0.1)}
-
-
-@pytest.fixture(autouse=True)
-def _instant_forecasts(monkeypatch):
-    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
-    monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
-    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
 
 @pytest.fixture
@@ -90,47 +80,10 @@ def test_every_silo_applies_the_weights(classes, tmp_path, method, protection, n
     assert terms.plan_mark == unweighted.plan_mark
     model = federation_model(outcome, classes.SCHEMA)
     assert "records are weighted by their class" in model.statement
+    assert (terms.loss, terms.n_classes) == (made.task.loss, 3 if number == 3 else 1)
+    table = next(iter(classes.tables((30,)).values()))
+    assert model.predict_proba(table).shape == (30, number)
     assert all(f": {weight:g}" in model.statement for weight in WEIGHTS[number])
-
-
-def test_terms_without_weights_are_what_they_were(setups, tmp_path):
-    terms = setups.make(tmp_path / "world", approves=False).terms
-    weighted = replace(terms, class_weights=(1, 0.5))
-    assert weighted.class_weights == (1.0, 0.5)
-    assert len({terms.digest, weighted.digest, replace(terms, class_weights=(0.5, 1.0)).digest}) == 3
-    assert stored_terms(weighted.as_json()) == weighted
-    write_federation(tmp_path / "federation.toml", weighted)
-    assert read_federation(tmp_path / "federation.toml").digest == weighted.digest
-
-
-@pytest.mark.parametrize(
-    ("weights", "match"),
-    [
-        ((1.0, 1.5), "at most 1, the largest exactly 1"),
-        ((0.5, 0.5), "the largest exactly 1"),
-        ((1.0, 0.0), "above 0"),
-        ((1.0, -1.0), "above 0"),
-        ((1.0, float("nan")), "must be from"),
-        ((1.0,), "one for each of 2 classes, got 1"),
-        ((1.0, 0.5, 0.5), "one for each of 2 classes, got 3"),
-    ],
-)
-def test_a_coordinator_cannot_offer_other_weights(setups, tmp_path, weights, match):
-    """Neither in a file nor in a signed invitation, which spends nothing."""
-    world = setups.make(tmp_path)
-    with pytest.raises(InputError, match=match):
-        replace(world.terms, class_weights=weights)
-    plain = encode(world.terms) | {"class_weights": list(weights)}
-    world.refuses(world.forged(plain), "")
-    world.refuses(world.invite(replace(world.terms, class_weights=(1.0, 0.5))), "approved")
-
-
-def test_weights_that_nothing_is_certified_for(setups, tmp_path):
-    terms = replace(setups.make(tmp_path, approves=False).terms, class_weights=(1.0, 0.5))
-    with pytest.raises(InputError, match="the loss is of a number"):
-        replace(terms, loss=Huber(0.5)).check()
-    with pytest.raises(InputError, match="all records count the same"):
-        replace(terms, method="ps-admm", edges=(), settings=SAMPLED).check()
 
 
 def test_weights_of_other_classes_than_the_schema_has(setups, tmp_path, monkeypatch):

@@ -78,8 +78,7 @@ def test_a_session_that_is_kept_in_memory_knows_an_older_copy_in_another_process
             return silo.answer(envelope)
 
     question = ask(world.ask(1))
-    seen = world.reply("s1", world.key.seal(ConfirmPeers(world.terms.digest, 1, (question,)).encode())).relay
-    ask(world.key.seal(Confirmations(world.terms.digest, 0, seen).encode()))
+    ask(world.handed(world.seen(question)))
     first = ask(world.ask(1))
     older = files(directory)
     second = ask(world.ask(2, inbox=BROADCAST))
@@ -146,7 +145,7 @@ def test_a_confirmation_tells_of_its_own_run_however_many_others_came_later(make
         for k in (1, 2):
             world.reply("s1", world.ask(k, 1, inbox=None if k == 1 else BROADCAST, terms=run))
     asked = world.first.key.seal(ConfirmationRequest(world.terms.digest, 0, "0" * 32).encode())
-    (seen,) = world.reply("s1", world.key.seal(ConfirmPeers(world.terms.digest, 1, (asked,)).encode())).relay
+    (seen,) = world.seen(asked)
     assert dict(messages.read(seen[64:]).seen) == {world.terms.digest: 2, runs[-1].digest: 2}
 
 
@@ -212,13 +211,12 @@ def test_who_is_confirmed_for_one_run_asks_again_for_another(make):
             silo.answer(world.invite(run))
     with closing(Silo(world.first.files.directory)) as silo:
         asked = silo.answer(world.ask(1))
-        seen = world.reply("s1", world.key.seal(ConfirmPeers(world.terms.digest, 1, (asked,)).encode())).relay
-        handed = world.key.seal(Confirmations(world.terms.digest, 0, seen).encode())
-        assert isinstance(messages.read(silo.answer(handed)[64:]), Confirmed)
+        seen = world.seen(asked)
+        assert isinstance(messages.read(silo.answer(world.handed(seen))[64:]), Confirmed)
         reported = messages.read(silo.answer(world.ask(1, terms=other))[64:])
         assert isinstance(reported, ConfirmationRequest)
         assert reported.digest == other.digest
-        replayed = messages.read(silo.answer(world.key.seal(Confirmations(other.digest, 0, seen).encode()))[64:])
+        replayed = messages.read(silo.answer(world.handed(seen, other))[64:])
         assert isinstance(replayed, Refused)
 
 

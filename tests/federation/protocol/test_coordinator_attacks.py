@@ -20,7 +20,7 @@ from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.errors import printable
 from dpadmm.federation.messages import Answer, Joined, Refused
 from dpadmm.federation.policy import Policy
-from dpadmm.federation.silo import Silo
+from dpadmm.federation.silo import ENDED, Silo
 from dpadmm.federation.silo_directory import SiloDirectory
 from dpadmm.federation.terms import NoiseOrigin, Terms, stored_terms
 from dpadmm.noise.sampler import SecureSampler
@@ -46,55 +46,35 @@ def counted(monkeypatch, owner, name):
 # --- noise drawn twice -----------------------------------------------------------------------------------------------
 
 
-def test_a_step_that_cannot_be_released_is_not_tried_again(setups, tmp_path, monkeypatch):
-    """Each try would be a fresh noisy look at the same records: does the answer exceed the agreed norm, yes or no."""
-    world = setups.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE, largest=1e-9)
-    silo = world.first
-    assert isinstance(world.reply(silo.policy.name, world.invite()), Joined)
-    draws = counted(monkeypatch, SecureSampler, "perturb")
-    answers = {silo.answer(world.ask(1)) for _ in range(5)}
-    assert len(answers) == 1
-    assert isinstance(messages.read(answers.pop()[64:]), Refused)
-    assert len(draws) == 1
-    for inbox in (np.zeros((2, 3)), np.full((2, 3), 1e-10)):
-        assert "has ended" in world.reply(silo.policy.name, world.ask(2, inbox=inbox)).reason
-    world = setups.reopened(world)
-    assert "has ended" in world.reply("s0", world.ask(1)).reason
-    assert len(draws) == 1
+BROKEN = {
+    "a norm beyond the agreed": ({"largest": 1e-9}, None),
+    "counts beyond the agreed": ({"largest": 1e-9, "sizes": (2, 2, 2)}, None),
+    **{kind.__name__: ({}, kind) for kind in (InputError, SolverError, ValueError, KeyError)},
+}
 
 
-@pytest.mark.parametrize("kind", [InputError, SolverError, ValueError, KeyError])
-def test_a_step_is_not_tried_again_whatever_it_failed_with(setups, tmp_path, monkeypatch, kind):
-    world, tries = setups.make(tmp_path, "fp-federated", {"gamma": 1.0}), []
-
-    def fail(*_):
-        tries.append(1)
-        raise kind("it depends on the records")
-
-    monkeypatch.setattr("dpadmm.federation.silo_round.make_step", fail)
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_step_is_not_tried_again_whatever_it_failed_with(setups, tmp_path, monkeypatch, name):
+    """Each try would be one more look at the same records: what fails before the noise depends on them bare."""
+    change, kind = BROKEN[name]
+    k, counts = (0, setups.COUNTED) if name.startswith("counts") else (1, {})
+    world = setups.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE, **counts, **change)
     assert isinstance(world.reply("s0", world.invite()), Joined)
-    assert len({world.first.answer(world.ask(1)) for _ in range(3)}) == len(tries) == 1
-    assert world.statement("s0").releases == 1
+    steps, draws = counted(monkeypatch, Silo, "_compute"), counted(monkeypatch, SecureSampler, "perturb")
 
+    def fail(*_):  # a tolerance that every machine misses is hard to name: some solve this exactly
+        raise kind("The residual 2e-3 is above the tolerance.")
 
-def test_a_coordinator_cannot_try_inboxes_until_the_step_fails(setups, tmp_path, monkeypatch):
-    """What fails before the noise depends on the bare records: one such bit a run, not one per request."""
-    world = setups.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE)
-    silo = world.first
-    world.reply(silo.policy.name, world.invite())
-
-    def missed(*_):  # a tolerance that every machine misses is hard to name: some solve this exactly
-        raise SolverError("The residual 2e-3 is above the tolerance.")
-
-    monkeypatch.setattr("dpadmm.federation.silo_round.make_step", missed)
-    steps = counted(monkeypatch, Silo, "_compute")
-    reason = world.reply(silo.policy.name, world.ask(1)).reason
-    assert "own log" in reason
-    assert "tolerance" not in reason  # how far the solver got is a matter of the records
-    assert "SolverError" in " ".join(entry.detail for entry in silo.store.log())
-    for _ in range(3):
-        world.reply(silo.policy.name, world.ask(1))
-    assert len(steps) == 1
+    if kind is not None:
+        monkeypatch.setattr("dpadmm.federation.silo_round.make_step", fail)
+    (answer,) = {world.first.answer(world.ask(k)) for _ in range(5)}
+    assert messages.read(answer[64:]).reason == ENDED
+    assert "ended the run here" in world.first.store.log()[-1].detail
+    for inbox in (np.zeros((2, 3)), np.full((2, 3), 1e-10)):
+        world.refuses(world.ask(k + 1, inbox=inbox), ENDED, releases=1)
+    world = setups.reopened(world)
+    world.refuses(world.ask(k + 1), ENDED, releases=1)
+    assert (len(steps), len(draws)) == (1, kind is None)
 
 
 def test_of_two_processes_that_answer_at_once_one_answer_leaves(setups, tmp_path, monkeypatch):

@@ -165,10 +165,7 @@ def test_a_copy_from_before_under_old_terms_is_shown_of_what_was_seen_under_the_
     old = put_back(star, backup)
     old.answer(star.invite())
     question = old.answer(star.ask(1))
-    confirm = messages.ConfirmPeers(star.terms.digest, 1, (question,))
-    confirmation = star.reply("s1", star.key.seal(confirm.encode())).relay
-    handed = star.key.seal(messages.Confirmations(star.terms.digest, 0, confirmation).encode())
-    assert isinstance(messages.read(old.answer(handed)[64:]), Refused)
+    assert isinstance(messages.read(old.answer(star.handed(star.seen(question)))[64:]), Refused)
     assert "its own files know of none" in old.store.log()[-1].detail
 
 
@@ -185,8 +182,7 @@ def test_a_copy_from_before_under_old_open_terms_is_not_shown_of_runs_under_the_
     for name in ("s0", "s1"):
         star.silos[name].answer(star.invite(other))
     question = old.answer(star.ask(1, terms=other))
-    confirmation = star.reply("s1", star.key.seal(messages.ConfirmPeers(other.digest, 1, (question,)).encode())).relay
-    handed = star.key.seal(messages.Confirmations(other.digest, 0, confirmation).encode())
+    handed = star.handed(star.seen(question, terms=other), other)
     assert isinstance(messages.read(old.answer(handed)[64:]), messages.Confirmed)
 
 

@@ -18,7 +18,6 @@ from dpadmm.federation.messages import (
     Answer,
     Confirmation,
     ConfirmationRequest,
-    Confirmations,
     Confirmed,
     ConfirmPeers,
     Refused,
@@ -196,18 +195,12 @@ def confirmation_request(world):
 
 def confirmations(world, asked, names=("s1", "s2")):
     """Return what these silos have to say."""
-    found = []
-    for name in names:
-        agent = world.terms.agent(name)
-        request = world.key.seal(ConfirmPeers(world.terms.digest, agent, (asked,)).encode())
-        found += world.reply(name, request).relay
-    return tuple(found)
+    return tuple(each for name in names for each in world.seen(asked, by=name))
 
 
 def handed(world, silo, relay, key=None):
     """Hand confirmations to the first silo; return its answer."""
-    request = Confirmations(world.terms.digest, 0, tuple(relay))
-    return messages.read(silo.answer((key or world.key).seal(request.encode()))[64:])
+    return messages.read(silo.answer(world.handed(relay, key=key))[64:])
 
 
 def test_one_honest_confirmation_more_than_may_collude_is_enough(world, confirmation_request):

@@ -9,36 +9,26 @@ from tests.builders import with_rounds
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.spec import TrainingSpec
 from dpadmm.core.task import ProfileRule, TableShape
-from dpadmm.data.columns import ClassLabel
 from dpadmm.data.profile import ProfileForm
 from dpadmm.errors import InputError
-from dpadmm.federation.errors import Refusal
 from dpadmm.federation.outcome import outcome_of
-from dpadmm.federation.terms import NoiseOrigin, Participant, read_federation, stored_terms, write_federation
+from dpadmm.federation.terms import NoiseOrigin, Participant
 from dpadmm.models.federated import federation_model
 from dpadmm.networks import path
 from dpadmm.noise.sampler import SimulatedSampler
-from dpadmm.planner import Task, plan, planner
+from dpadmm.planner import Task, plan
 from dpadmm.planner.drafting import federation_terms
-from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Unit, View
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm.testing import run_plan
 
+pytestmark = pytest.mark.usefixtures("instant_forecasts")
 SIZES = (60, 40, 50)
 PEOPLE = tuple(Participant(f"s{i}", n, f"{i}" * 64) for i, n in enumerate(SIZES))
 PUBLIC = Protection(view=View.PUBLIC)
 MASKED = Protection(view=View.AGGREGATE)
-
-
-@pytest.fixture(autouse=True)
-def _instant_forecasts(monkeypatch):
-    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
-    monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
-    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
 
 def planned(method=None, rounds=6, **facts):
@@ -49,66 +39,6 @@ def planned(method=None, rounds=6, **facts):
 
 def terms_of(made, **choices):
     return federation_terms(made, "planned", PEOPLE, "a" * 64, "b" * 64, **choices)
-
-
-@pytest.fixture
-def three_classes(setups, monkeypatch):
-    """Worlds whose label is one of three classes."""
-    usual = setups.tables
-
-    def tables(sizes):
-        made = usual(sizes)
-        return {
-            name: table.assign(y=np.array(["low", "mid", "high"])[np.digitize(table["y"], (-0.8, 0.8))])
-            for name, table in made.items()
-        }
-
-    monkeypatch.setattr(setups, "tables", tables)
-    label = ClassLabel("y", ("low", "mid", "high"))
-    monkeypatch.setattr(setups, "SCHEMA", replace(setups.SCHEMA, label=label))
-    return setups
-
-
-@pytest.mark.parametrize(
-    ("method", "protection"), [("p-admm", Protection()), ("noisy-gradients", PUBLIC), ("noisy-gradients", MASKED)]
-)
-def test_softmax_over_several_classes(three_classes, tmp_path, method, protection):
-    world = three_classes.make(
-        tmp_path, method, approves=False, **(three_classes.MASKED if protection is MASKED else {})
-    )
-    made, known = planned(method, loss=Softmax(3), protection=protection), world.terms
-    people = (known.participants, known.coordinator, known.schema)
-    terms = federation_terms(made, "planned", *people, noise=NoiseOrigin.TEST, seed=5)
-    assert (terms.loss, terms.n_classes, terms.dimension) == (made.task.loss, 3, 9)
-    assert stored_terms(terms.as_json()).loss == made.task.loss != Softmax(3)
-    for dimension in (3, 9):
-        other = replace(terms, loss=Logistic(), dimension=dimension)
-        with pytest.raises(Refusal, match="a different schema"):
-            world.approve(other)
-    world.approve(terms)
-    coordinator = world.coordinator(terms)
-    world.drive(coordinator)
-    outcome = outcome_of(coordinator)
-    here = run_plan(made, three_classes.stacked(world.silos.values()), SimulatedSampler(seed=5), progress=False)
-    np.testing.assert_allclose(outcome.tail_average, here.model, rtol=0, atol=1e-12)
-    model = federation_model(outcome, three_classes.SCHEMA)
-    table = next(iter(three_classes.tables((30,)).values()))
-    assert model.predict_proba(table).shape == (30, 3)
-    assert set(model.predict(table)) <= {"low", "mid", "high"}
-    assert model.softmax == made.task.loss
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        ({"dimension": 10}, "multiple of the 3 classes"),
-        ({"method": "dvp", "settings": (("eta", 0.1),), "delta": 0.0}, "not certified for softmax"),
-    ],
-)
-def test_terms_that_softmax_does_not_fit(change, match):
-    terms = terms_of(planned("p-admm", loss=Softmax(3)))
-    with pytest.raises(InputError, match=match):
-        replace(terms, **change).check()
 
 
 @pytest.mark.parametrize(
@@ -204,9 +134,9 @@ def test_planned_terms_encode_as_the_plan_does(setups, tmp_path, method, facts):
     said = made.spec.account().curve.epsilon(terms.delta)
     assert said == pytest.approx(20.0, rel=1e-6)
     assert max(silo.epsilon for silo in outcome.costs) == pytest.approx(said, rel=1e-8)
-    for agent, silo in enumerate(outcome.costs):
+    for agent, (name, silo) in enumerate(zip(world.silos, outcome.costs, strict=True)):
         mine = terms.all_releases(agent)
-        assert silo.releases == len(mine) == world.statement(silo.name).releases
+        assert silo.releases == len(mine) == world.statement(name).releases
         assert sum(release.round == 0 for release in mine) == has_profile
     assert world.statement("s0").spent_epsilon == pytest.approx(outcome.costs[0].epsilon, rel=1e-9)
 
@@ -238,12 +168,6 @@ def test_every_release_is_the_plans(loss, fitted, noise):
     assert list(terms.plan) == list(made.spec.noise_plan(is_secure=noise is NoiseOrigin.SECURE))
 
 
-def test_planned_terms_are_written_and_read(tmp_path):
-    terms = terms_of(planned(loss=Huber(0.3)))
-    write_federation(tmp_path / "federation.toml", terms)
-    assert read_federation(tmp_path / "federation.toml") == terms == stored_terms(terms.as_json())
-
-
 @pytest.mark.parametrize(
     ("method", "facts", "message"),
     [
@@ -262,10 +186,3 @@ def test_problems_that_share_rows_are_refused():
     made = planned()
     with pytest.raises(InputError, match="trains one model"):
         terms_of(replace(made, spec=TrainingSpec.of(replace(made.run, n_models=3))))
-
-
-@pytest.mark.parametrize("wrong", [{"tail_power": 1.5}, {"tail_power": -0.1}])
-def test_slopes_and_shapes_that_do_not_exist_are_refused(wrong):
-    terms = terms_of(planned(loss=SmoothedHinge()))
-    with pytest.raises(InputError):
-        replace(terms, **wrong).check()

@@ -54,10 +54,12 @@ class Asked:
 
 @pytest.fixture(scope="module")
 def asked(setups, template, tmp_path_factory):
-    """A copy of the template in which all silos have answered round 1; nothing that is refused changes it."""
+    """A copy of the template in which all silos have answered round 1; after all refusals the next is answered."""
     world = setups.copied(template, tmp_path_factory.mktemp("refusals"))
     world.roster()
-    yield Asked(world, [silo.answer(world.ask(1, agent)) for agent, silo in enumerate(world.silos.values())])
+    made = Asked(world, [silo.answer(world.ask(1, agent)) for agent, silo in enumerate(world.silos.values())])
+    yield made
+    assert isinstance(world.reply("s0", made.ask()), Answer)
     setups.closed(world)
 
 
@@ -145,16 +147,6 @@ def test_refused_and_nothing_spent(asked, wrong):
         assert "MessageError" in asked.world.first.store.log()[-1].detail
 
 
-def test_after_all_refusals_the_right_request_is_answered(setups, template, tmp_path):
-    made = setups.copied(template, tmp_path)
-    made.roster()
-    asked = Asked(made, [silo.answer(made.ask(1, agent)) for agent, silo in enumerate(made.silos.values())])
-    for request, args in REFUSALS.values():
-        made.refuses(request(asked), args, releases=1)
-    assert isinstance(made.reply("s0", asked.ask()), Answer)
-    setups.closed(made)
-
-
 @pytest.mark.parametrize(("vector", "args"), VECTORS)
 def test_bad_vectors_stop_the_coordinator(asked, tmp_path, vector, args):
     coordinator = asked.world.join(asked.world.coordinator(name=f"{tmp_path.name}.db"))
@@ -184,55 +176,12 @@ def unapproved(setups, tmp_path):
     return setups.make(tmp_path, approves=False)
 
 
-def test_more_records_than_there_are_would_mean_less_noise(unapproved):
-    people = (replace(unapproved.terms.participants[0], records=6000), *unapproved.terms.participants[1:])
-    wrong = replace(unapproved.terms, participants=people)
-    with pytest.raises(Refusal, match="not the number it holds"):
-        unapproved.first.approve(wrong)
-    unapproved.refuses(unapproved.invite(wrong), "not been approved")
-
-
-def test_a_schema_of_the_same_shape_is_another_schema(unapproved):
-    terms = unapproved.terms
-    # Noise is planned for rows of the terms' norm.
-    for change in ({"schema": "0" * 64}, {"row_norm": 0.5 * terms.row_norm}, {"dimension": terms.dimension + 1}):
-        with pytest.raises(Refusal, match="a different schema"):
-            unapproved.first.approve(replace(terms, **change))
-
-
-@pytest.mark.parametrize(
-    ("rules", "args"),
-    [
-        ({"methods": ("fp-walk",)}, "does not allow the method"),
-        ({"least_noise": 1e6}, "times the sensitivity"),
-        ({"coordinators": ("00" * 32,)}, "does not work with the coordinator"),
-        ({"records_per_person": 2}, "records_per_person to be at least 2"),
-        ({"silos_per_person": 2}, "silos_per_person to be at least 2"),
-    ],
-)
-def test_the_policy_is_enforced_even_against_approved_terms(world, setups, rules, args):
-    """The owner tightens the rules after approving."""
-    silo = world.first
-    setups.changed(silo.policy, **rules).save(silo.files.policy)
-    world.silos["s0"] = Silo(silo.files.directory)
-    world.refuses(world.invite(), args)
-    with pytest.raises(Refusal, match=args):
-        world.first.approve(world.terms)
-
-
 def test_the_quietest_release_must_have_the_noise_that_the_policy_wants(world):
     loud = world.terms.all_releases(0)[0]
     rules = replace(world.first.policy, least_noise=0.9 * loud.noise_ratio)
     rules.check_releases([loud, loud.scale_noise(10.0)])
     with pytest.raises(Refusal, match="times the sensitivity"):
         rules.check_releases([loud.scale_noise(10.0), loud.scale_noise(0.5), loud])
-
-
-def test_bare_messages_need_trust(setups, tmp_path):
-    policy = {"view": View.EAVESDROPPER}
-    world = setups.make(tmp_path, "fp-coordinator", {"gamma": 1.0}, policy=policy, approves=False)
-    with pytest.raises(Refusal, match="messages without noise to the coordinator"):
-        world.first.approve(world.terms)
 
 
 @pytest.mark.parametrize("mine", NoiseOrigin)
@@ -343,45 +292,11 @@ def test_reasons_tell_nothing_about_records(world):
 # --- all_terms and policies as files --------------------------------------------------------------------------------
 
 
-def test_terms_have_one_canonical_form(world):
-    terms = world.terms
-    assert stored_terms(terms.as_json()) == terms
-    assert replace(terms, epsilon=1).digest == terms.digest  # 1 and 1.0
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"rounds": 0},
-        {"epsilon": -1},
-        {"epsilon": float("nan")},
-        {"delta": 1.0},
-        {"participants": []},
-        {"coordinator": "abc"},
-        {"unknown": 1},
-        {"edges": [[0, 9]]},
-        {"noise": "loud"},
-        {"weighting": "none"},
-        {"loss": {"kind": "Squared"}},
-        {"loss": {"kind": "Logistic", "cap": 1.5}},
-        {"protection": {"view": "public"}},
-        {"protection": {"unit": "person"}},
-        {"protection": {"view": "eavesdropper", "colluders": 1}},
-        {"penalty": {"l1": 1e300}},
-        {"schema": "x"},
-    ],
-)
-def test_unusable_terms(world, change):
-    with pytest.raises(InputError):
-        decode(Terms, json.loads(world.terms.as_json()) | change)
-    assert isinstance(world.reply("s0", world.forged(encode(world.terms) | change)), Refused)
-
-
 def test_policies_survive_the_file(world, tmp_path):
     world.first.policy.save(tmp_path / "p.toml")
     assert Policy.load(tmp_path / "p.toml") == world.first.policy
     (tmp_path / "p.toml").write_text("name = 3\n")
-    with pytest.raises(InputError, match="cannot be used"):
+    with pytest.raises(InputError, match="not a usable policy"):
         Policy.load(tmp_path / "p.toml")
 
 

@@ -9,18 +9,14 @@ import pytest
 
 from dpadmm.codec import encode
 from dpadmm.core.release import PlannedNoise
-from dpadmm.errors import InputError
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.inbox import encoding_of, released_profile
 from dpadmm.federation.outcome import outcome_of
-from dpadmm.federation.policy import Policy
-from dpadmm.federation.terms import NoiseOrigin, Participant, read_federation, stored_terms, write_federation
+from dpadmm.federation.terms import NoiseOrigin, Participant
 from dpadmm.models.federated import federation_model
 from dpadmm.noise.sampler import SimulatedSampler
-from dpadmm.planner import Task, plan, planner
+from dpadmm.planner import Task, plan
 from dpadmm.planner.drafting import federation_terms
-from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, View
 from dpadmm.problems.losses import Logistic
@@ -108,18 +104,6 @@ def test_no_silo_refuses_by_its_size_and_all_refuse_the_other_relation(setups, t
         world.first.approve(setups.changed(world.terms, relation=NeighbouringRelation.REPLACE_ONE))
 
 
-def test_a_silo_for_replaced_records_refuses_terms_for_added_ones(setups, tmp_path):
-    world = setups.make(tmp_path, "noisy-gradients", {"step": 0.5}, edges=(), policy={"view": View.PUBLIC})
-    with pytest.raises(Refusal, match="replace-one neighbours only"):
-        world.first.approve(setups.changed(world.terms, relation=NeighbouringRelation.ADD_OR_REMOVE))
-
-
-def test_other_methods_and_relations_are_refused(setups, tmp_path):
-    terms = make(setups, tmp_path, approves=False).terms
-    with pytest.raises(InputError, match="fp-coordinator is not certified for add-or-remove"):
-        replace(terms, method="fp-coordinator", settings=(("gamma", 1.0),)).check()
-
-
 def test_the_certificate_is_half_of_that_for_replaced_records(setups, tmp_path):
     terms = make(setups, tmp_path, approves=False).terms
     both = terms, setups.changed(terms, relation=NeighbouringRelation.REPLACE_ONE)
@@ -128,17 +112,7 @@ def test_the_certificate_is_half_of_that_for_replaced_records(setups, tmp_path):
     assert (added.protection.relation, added.protection.view) == (NeighbouringRelation.ADD_OR_REMOVE, View.PUBLIC)
 
 
-def test_the_relation_of_terms_is_read_back(setups, tmp_path):
-    terms = make(setups, tmp_path, approves=False).terms
-    write_federation(tmp_path / "f.toml", terms)
-    assert read_federation(tmp_path / "f.toml") == stored_terms(terms.as_json()) == terms
-    assert Policy.load(tmp_path / "s0" / "policy.toml").protection.relation is NeighbouringRelation.ADD_OR_REMOVE
-
-
-def test_a_plan_writes_the_relation_into_the_terms(monkeypatch):
-    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
-    monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
-    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
+def test_a_plan_writes_the_relation_into_the_terms(instant_forecasts):
     hidden = Protection(relation=NeighbouringRelation.ADD_OR_REMOVE, view=View.PUBLIC)
     target = Target(1.0, 1e-5)
     made = plan(Task(sizes=(NOMINAL,) * 2, dimension=3, loss=Logistic(), target=target, protection=hidden))

@@ -18,7 +18,7 @@ from dpadmm.errors import LedgerError
 from dpadmm.federation import messages
 from dpadmm.federation.admin.maintenance import change_data, rotate_silo_key
 from dpadmm.federation.keys import SIGNATURE_BYTES
-from dpadmm.federation.messages import Answer, ConfirmationRequest, Confirmations, Confirmed, ConfirmPeers, Refused
+from dpadmm.federation.messages import Answer, ConfirmationRequest, Confirmed, Refused
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_store import SiloStore
@@ -83,9 +83,8 @@ class SiloHistory(RuleBasedStateMachine):
 
     def _confirm(self, question: bytes):
         """Let the others say what they have seen of the silo; return what it makes of that."""
-        asked = ConfirmPeers(self.terms.digest, 1, (question,))
-        relay = self.world.reply("s1", self.world.key.seal(asked.encode())).relay
-        return self.world.reply("s0", self.world.key.seal(Confirmations(self.terms.digest, 0, relay).encode()))
+        relay = self.world.seen(question, terms=self.terms)
+        return self.world.reply("s0", self.world.handed(relay, self.terms))
 
     def _ask_confirmed(self, k: int):
         reported = self._ask(k)

@@ -9,14 +9,13 @@ from dpadmm.methods.base import Setting
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM, Participation, RandomWalkADMM
 from dpadmm.networks import ring
 from dpadmm.noise.mechanisms import COORDINATOR, Custom
-from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
-from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 from dpadmm_research.claims.registry import claims_of
 
 TARGET = Target(epsilon=1.3, delta=1e-5)
@@ -118,12 +117,6 @@ class TestCalibration:
         assert best.account().curve.epsilon(1e-5) == pytest.approx(TARGET.epsilon, rel=1e-6)
         assert sum(r.noise_std**2 for r in best) < 0.99 * sum(r.noise_std**2 for r in flat)
 
-    @pytest.mark.parametrize("name", ["federated", "coordinator"])
-    def test_secure_release(self, logistic, name):
-        done = run_private(METHODS[name](Unit.RECORD), logistic, 2, TARGET, SecureSampler(), engine=EXACT)
-        assert np.isfinite(done.run.estimate).all()
-        assert done.account.curve.epsilon(1e-5) <= TARGET.epsilon
-
     def test_unbounded_slopes_need_a_clip(self, lasso):
         problem, _ = lasso
         with pytest.raises(InputError, match="no bound"):
@@ -134,12 +127,6 @@ class TestCalibration:
             assert plan.account().protection.unit is unit
         with pytest.raises(InputError, match="no bound"):
             plan_noise(CoordinatorADMM(1.0), problem, 3, TARGET)
-
-    def test_a_million_users_need_one_row(self):
-        users = Silos.one_record_each(np.full((20_000, 2), 0.5), np.ones(20_000), 1.0)
-        problem = Problem.of(EmpiricalRisk(users, Huber(1.0)), Weighting.AVERAGE, ElasticNet(l1=0.1))
-        plan = plan_noise(CentralisedADMM(1.0), problem, 7, TARGET)
-        assert len(list(plan)) == 7
 
 
 def neighbours(seed, loss, unit, mu, weighting):
@@ -228,7 +215,7 @@ class TestSameTranscript:
     def test_c6(self, prescribed, unit, lam, skips):
         order = Participation.of(3, [[1, 2], [0, 2], [1, 2], [0, 1], [0, 1]]) if skips else None
         build = lambda gamma: CoordinatorADMM(gamma, lam, unit, order)  # noqa: E731
-        worst = self.worst(build, unit, prescribed, 5, agent=COORDINATOR)
+        worst = self.worst(build, unit, prescribed, 5, agent=COORDINATOR, tries=12)
         assert worst.max() <= 1 + 1e-9
         # At record level the recursion is tight in round 1 for lam = 1/2 only.
         assert worst[0] >= (0.9 if lam == 0.5 else 0.6)

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from tests.contracts.local_facts import local_function, of
+from tests.privacy.certificates.models import ball, gradient, solve
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.gradients import (
@@ -28,7 +29,7 @@ from dpadmm.privacy.protection import Norm, Protection, Strength, Unit, in_l1_no
 SATURATED = np.array([[[-0.03, 0.99955], [0.0, 0.0]]])  # against its mirror image: gradients nearly 2 apart
 
 
-def test_full_gradient_step_and_linearised_admm(rng, ball, gradient):
+def test_full_gradient_step_and_linearised_admm(rng):
     n, w, rho, step = 2, 1.7, 0.6, 0.3
     tries = 20_000
     v = ball(rng, (tries, n, 2))
@@ -73,7 +74,7 @@ def test_statements_for_persons_say_that_the_order_of_the_others_rows_is_not_the
     assert not any(ORDER_OF_OTHERS in texts for texts in records.assumptions)
 
 
-def test_output_perturbation(rng, ball, solve):
+def test_output_perturbation(rng):
     n, mu, w = 2, 0.05, 2.0
     v = ball(rng, (3000, n, 3))
     other = v.copy()

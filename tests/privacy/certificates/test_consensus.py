@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.contracts.local_facts import of
+from tests.privacy.certificates.models import ball, solve
 
 from dpadmm.privacy.certificates.hidden_state import (
     consensus_broadcast,
@@ -96,7 +97,7 @@ def send(v, z, duals, rho, weight, mu, solve, residual=0.0):
 @pytest.mark.parametrize(
     ("rho", "mu", "weight", "tol"), [(0.3, 0.05, 1.0, 0.0), (2.0, 0.3, 4.0, 0.0), (0.05, 0.01, 1.0, 0.02)]
 )
-def test_greedy_transcripts_on_logistic_agents(rho, mu, weight, tol, rng, solve, ball):
+def test_greedy_transcripts_on_logistic_agents(rho, mu, weight, tol, rng):
     """One record each; in every round the adversary keeps, of eight broadcasts, the one that hurts most."""
     tries, menu, d, rounds = 250, 8, 2, 7
     certs = of(consensus_broadcast_records,

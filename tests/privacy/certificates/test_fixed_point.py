@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from tests.contracts.local_facts import of
+from tests.privacy.certificates.models import ball, solve
 
 from dpadmm.privacy.certificates.hidden_state import (
     fixed_point_block_record,
@@ -29,7 +30,7 @@ def clipped(x, radius):
     return x * np.minimum(1, radius / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-300))
 
 
-def test_block_user_level_attacked_and_attained(rng, ball):
+def test_block_user_level_attacked_and_attained(rng):
     gam, lip, mu, tol = 0.7, 1.5, 0.2, 0.05
     tries = 20_000
     y = rng.standard_normal((tries, 2)) * 10.0 ** rng.uniform(-2, 2, (tries, 1))
@@ -55,7 +56,7 @@ def test_block_zcdp_matches_the_papers_user_level_figure():
     assert (cert.protection.unit, cert.protection.view) == (Unit.USER, View.EAVESDROPPER)
 
 
-def test_block_record_level_attacked_and_attained(rng, solve, ball):
+def test_block_record_level_attacked_and_attained(rng):
     gam, mu, w, n = 2.0, 0.1, 3.0, 2
     v = ball(rng, (5000, n, 2))
     other = v.copy()
@@ -73,7 +74,7 @@ def test_block_record_level_attacked_and_attained(rng, solve, ball):
 
 
 @pytest.mark.parametrize(("lam", "mu", "tol"), [(0.5, 0.0, 0.0), (0.5, 0.4, 0.0), (0.2, 0.3, 0.1), (0.35, 0.0, 0.2)])
-def test_mean_user_level_attacked_and_attained(lam, mu, tol, rng, ball):
+def test_mean_user_level_attacked_and_attained(lam, mu, tol, rng):
     gam, lip, n, updates, tries = 0.8, 1.2, 4, 15, 4000
     facts = {"step": gam, "lipschitz": lip, "n_users": n, "relaxation": lam, "strong_convexity": mu}
     certs = fixed_point_mean_user(updates=updates, solver_tolerance=tol, **facts)
@@ -108,7 +109,7 @@ def test_mean_user_level_fails_beyond_one_half():
     ("gam", "mu", "lam", "n", "tol"),
     [(1.0, 0.0, 0.5, 2, 0.0), (30.0, 0.0, 0.5, 3, 0.0), (8.0, 0.1, 0.3, 2, 0.0), (8.0, 0.02, 0.5, 2, 0.03)],
 )
-def test_mean_record_level_greedy_transcripts(gam, mu, lam, n, tol, rng, solve, ball):
+def test_mean_record_level_greedy_transcripts(gam, mu, lam, n, tol, rng):
     """Greedy adversary over the public z, on logistic users who may skip rounds."""
     tries, menu, updates, d = 250, 8, 8, 2
     facts = {"step": gam, "gradient_bound": 1, "n_records": n, "n_users": 5, "strong_convexity": mu, "relaxation": lam}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 from tests.contracts.local_facts import of
+from tests.privacy.certificates.models import ball, climb, gradient, hessian
 
 from dpadmm.privacy.certificates.objective import (
     dvp,
@@ -28,7 +29,7 @@ def log_ratio(v, other, x, b, alpha, kappa, weight, mu, gradient, hessian):
 
 
 @pytest.mark.parametrize(("n", "replaced"), [(1, 1), (3, 1), (3, 2), (2, 2)])
-def test_sampled_densities_never_exceed(n, replaced, rng, ball, gradient, hessian):
+def test_sampled_densities_never_exceed(n, replaced, rng):
     tries, d = 20_000, 3
     for _ in range(6):
         size = float(10.0 ** rng.uniform(-1, 1))
@@ -65,7 +66,7 @@ def _greedy(alpha, s, rng, climb, gradient, hessian):
 
 
 @pytest.mark.parametrize("s", [0.1, 1.0])
-def test_greedy_search_respects_the_jacobian_free_branch(s, rng, climb, gradient, hessian):
+def test_greedy_search_respects_the_jacobian_free_branch(s, rng):
     c = of(
         objective_perturbation,
         gradient_bound=1,
@@ -79,7 +80,7 @@ def test_greedy_search_respects_the_jacobian_free_branch(s, rng, climb, gradient
     assert 0.85 * alpha * c.bound < best <= alpha * c.bound * (1 + 1e-9)
 
 
-def test_jacobian_free_rate_is_sharp(gradient, hessian):
+def test_jacobian_free_rate_is_sharp():
     """Just below the rate G/s, an explicit pair passes 2 alpha G/n; at the rate the same family does not."""
     s, size = 0.7, 2.0
     rate = of(
@@ -103,7 +104,7 @@ def test_jacobian_free_rate_is_sharp(gradient, hessian):
         assert bool(excess.max() > 0) is passes
 
 
-def test_log_jacobian_is_reached(gradient, hessian):
+def test_log_jacobian_is_reached():
     """A record at margin zero against one that is far on the right side: ratio 1 + t, so ln(1 + t) is exact."""
     s, r = 0.5, 2
     c = of(

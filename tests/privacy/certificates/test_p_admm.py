@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from tests.contracts.local_facts import of
+from tests.privacy.certificates.models import ball, climb, solve
 
 from dpadmm.privacy.certificates.local import p_admm
 from dpadmm.privacy.protection import ONE_RECORD, Norm, Strength
@@ -32,7 +33,7 @@ def test_records_of_one_person_and_weight():
 
 @pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("replaced", [1, 2])
-def test_sampled_neighbours_never_exceed(n, replaced, rng, solve, ball):
+def test_sampled_neighbours_never_exceed(n, replaced, rng):
     tries, d = 3000, 3
     w = 10.0 ** rng.uniform(-1, 1, (tries, 1))
     mu = 10.0 ** rng.uniform(-3, 0, (tries, 1))
@@ -64,7 +65,7 @@ def test_sampled_neighbours_never_exceed(n, replaced, rng, solve, ball):
     assert np.all(moved <= bounds)
 
 
-def test_greedy_search_comes_near_and_stays_below(rng, solve, climb):
+def test_greedy_search_comes_near_and_stays_below(rng):
     mu, eta, degree = 1e-3, 0.05, 2
     bound = of(p_admm, gradient_bound=1, n_records=1, edge_penalty=eta, degree=degree, strong_convexity=mu).bound
 
@@ -78,7 +79,7 @@ def test_greedy_search_comes_near_and_stays_below(rng, solve, climb):
     assert 0.97 * bound < best <= bound * (1 + 1e-9)
 
 
-def test_nearly_opposite_misclassified_records_reach_99_percent(solve):
+def test_nearly_opposite_misclassified_records_reach_99_percent():
     eta, degree, mu, n = 0.1, 2, 0.01, 4
     eps = 0.05
     v = np.zeros((1, n, 2))

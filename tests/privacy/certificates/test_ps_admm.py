@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy.special import expit
 from tests.contracts.local_facts import of
+from tests.privacy.certificates.models import ball, gradient
 
 from dpadmm.privacy.certificates.gradients import ps_admm_correction, ps_admm_full_gradient, sampled_gradient
 
 
-def test_full_gradient_attacked_and_nearly_attained(rng, ball, gradient):
+def test_full_gradient_attacked_and_nearly_attained(rng):
     n, w = 3, 2.5
     v = ball(rng, (20_000, n, 2))
     other = v.copy()
@@ -24,7 +25,7 @@ def test_full_gradient_attacked_and_nearly_attained(rng, ball, gradient):
     )
 
 
-def test_one_records_correction_attacked_and_nearly_attained(rng, ball):
+def test_one_records_correction_attacked_and_nearly_attained(rng):
     """||grad l(v) - grad l(vt)|| <= min(2G, c1 ||v - vt||) for logistic records, divided by the expected batch."""
     size, batch, w = 2.0, 5.0, 0.5
     a = ball(rng, (50_000, 2), size)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.privacy.ledger import tools
 
 from dpadmm.privacy.ledger import Budget
 
@@ -24,7 +25,7 @@ def run(task: str, place: Path, number: int) -> dict:
 
 
 @pytest.mark.parametrize("number", [80, pytest.param(200, marks=pytest.mark.slow)])
-def test_kills_at_random_moments(tmp_path, tools, number):
+def test_kills_at_random_moments(tmp_path, number):
     outcome = run("kills", tmp_path, number)
     assert outcome["killed"] == number
     assert outcome["unrecorded"] == 0
@@ -33,7 +34,7 @@ def test_kills_at_random_moments(tmp_path, tools, number):
     assert outcome["most"] <= tools.most_releases(RATIO, BUDGET)
 
 
-def test_eight_writers_at_once(tmp_path, tools):
+def test_eight_writers_at_once(tmp_path):
     outcome = run("race", tmp_path, 8)
     assert outcome["failed"] == 0
     assert outcome["same"]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.contracts import damage
+from tests.privacy.ledger import tools
 
 from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger import Ledger, history, open_for_reading
@@ -53,7 +54,7 @@ def chained(path, changed=one_entry):
 
 @pytest.mark.parametrize("number", NUMBER)
 @pytest.mark.parametrize("kind", ["bytes", "cells", "chained"])
-def test_logs(closed, tools, kind, number):
+def test_logs(closed, kind, number):
     kinds = {"bytes": damage.of_bytes, "cells": damage.of_cells, "chained": chained(closed)}
     copies = damage.attempts(1, number, closed.read_bytes(), kinds[kind])
     assert damage.check(lambda path: use(path, tools), closed, copies) > number / 2
@@ -61,13 +62,13 @@ def test_logs(closed, tools, kind, number):
 
 @pytest.mark.parametrize("number", NUMBER)
 @pytest.mark.parametrize("end", [".head", ".key"])
-def test_anchors_and_keys(closed, tools, end, number):
+def test_anchors_and_keys(closed, end, number):
     path = Path(f"{closed}{end}")
     copies = damage.attempts(2, number, path.read_bytes(), damage.of_bytes)
     assert damage.check(lambda _: use(closed, tools), path, copies) > number / 2
 
 
-def test_a_release_that_counts_less_than_once_is_refused(closed, tools):
+def test_a_release_that_counts_less_than_once_is_refused(closed):
     """It would take from what is spent."""
     change = chained(closed, lambda _, bodies: [body.replace('"count":1', '"count":-1') for body in bodies])
     damage.written(closed, change(None, closed.read_bytes()))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.privacy.ledger import tools
 
 from dpadmm.codec import canonical, decode
 from dpadmm.privacy.ledger.entries import encode_release
@@ -92,7 +93,7 @@ def test_round_trip_is_exact(kind):
     check()
 
 
-def test_equal_records_give_equal_text(tools):
+def test_equal_records_give_equal_text():
     plain = tools.gaussian(3, ratio=1.0)
     disguised = replace(
         plain, certificate=replace(plain.certificate, bound=np.float32(1)), round=np.int64(3), noise_std=1

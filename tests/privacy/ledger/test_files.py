@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.privacy.ledger import tools
 
 from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger import Ledger, open_for_reading, spending, store
@@ -67,7 +68,7 @@ def test_truncated(closed, keep):
     refused(closed, "damaged|malformed|a ledger|such table|a database")
 
 
-def test_every_flipped_page_is_noticed(closed, tmp_path, tools):
+def test_every_flipped_page_is_noticed(closed, tmp_path):
     whole = closed.read_bytes()
     size = int.from_bytes(whole[16:18], "big")
     for page in range(len(whole) // size):
@@ -98,12 +99,12 @@ def test_every_flipped_page_is_noticed(closed, tmp_path, tools):
         "DELETE FROM entries",
     ],
 )
-def test_an_edited_entry_is_noticed(closed, tools, statement):
+def test_an_edited_entry_is_noticed(closed, statement):
     tools.edit(closed, statement)
     refused(closed, "chain|older copy|first entry|be read|of keys")
 
 
-def test_a_history_rewritten_with_good_digests_is_noticed(closed, tools):
+def test_a_history_rewritten_with_good_digests_is_noticed(closed):
     """Cutting off the last entry leaves a sound chain: only the anchor or a noted head can tell."""
     with Ledger.open(closed) as ledger:
         head = ledger.head
@@ -121,7 +122,7 @@ def test_entries_cannot_be_changed_through_sql(closed):
                 connection.execute(statement)
 
 
-def test_verify_notices_a_lost_key(closed, tools):
+def test_verify_notices_a_lost_key(closed):
     with Ledger.open(closed) as ledger:
         tools.edit(closed, "DELETE FROM keys WHERE round = 1")
         with pytest.raises(LedgerError, match="keys"):
@@ -129,7 +130,7 @@ def test_verify_notices_a_lost_key(closed, tools):
     refused(closed, "keys")
 
 
-def test_an_old_copy_is_noticed(closed, tmp_path, tools):
+def test_an_old_copy_is_noticed(closed, tmp_path):
     backup = tmp_path / "backup"
     shutil.copytree(closed.parent, backup, ignore=shutil.ignore_patterns("backup"))
     old_head = Path(f"{closed}.head").read_text().split()[1]
@@ -146,7 +147,7 @@ def test_an_old_copy_is_noticed(closed, tmp_path, tools):
         assert ledger.head == old_head
 
 
-def test_an_expected_head_replaces_a_lost_anchor(closed, tools):
+def test_an_expected_head_replaces_a_lost_anchor(closed):
     with Ledger.open(closed) as ledger:
         head = ledger.head
     anchor = Path(f"{closed}.head")
@@ -159,12 +160,12 @@ def test_an_expected_head_replaces_a_lost_anchor(closed, tools):
 
 
 def script(body, path):
-    """Run `body` in a fresh process that has `path`, `Ledger`, the conftest as `c` and an open `ledger`."""
+    """Run `body` in a fresh process that has `path`, `Ledger`, the tools as `c` and an open `ledger`."""
     head = f"""
     import os, resource, runpy, sys
     from dpadmm.errors import LedgerError
     from dpadmm.privacy.ledger import Ledger
-    c = runpy.run_path({str(Path(__file__).with_name("conftest.py"))!r})
+    c = runpy.run_path({str(Path(__file__).with_name("tools.py"))!r})
     path = {str(path)!r}
     def opened():
         return Ledger.open(path)
@@ -192,7 +193,7 @@ def test_a_ledger_with_several_names_is_refused(closed):
     refused(closed, "several names")
 
 
-def test_reading_the_file_meanwhile_loses_nothing(closed, tools):
+def test_reading_the_file_meanwhile_loses_nothing(closed):
     """Closing a plain descriptor drops a process's locks; with a lock held all the time, entries were lost."""
     with Ledger.open(closed) as ledger:
         closed.read_bytes()
@@ -204,7 +205,7 @@ def test_reading_the_file_meanwhile_loses_nothing(closed, tools):
         assert again.statement().releases == 5
 
 
-def test_a_fork_beside_an_open_ledger_loses_nothing(closed, tools):
+def test_a_fork_beside_an_open_ledger_loses_nothing(closed):
     """A child inherits what SQLite knows of locks, not the locks; both released, and one run was missing on file."""
     body = """
     child = os.fork()
@@ -226,7 +227,7 @@ def test_a_fork_beside_an_open_ledger_loses_nothing(closed, tools):
     script(body, closed)
 
 
-def test_reading_the_file_within_a_reservation_lets_nobody_else_write(closed, tools, monkeypatch):
+def test_reading_the_file_within_a_reservation_lets_nobody_else_write(closed, monkeypatch):
     """Closing any descriptor of the file drops SQLite's locks of the process; two reservations became one entry."""
 
     refusals, compose = [], spending.compose
@@ -249,7 +250,7 @@ def test_reading_the_file_within_a_reservation_lets_nobody_else_write(closed, to
         assert ledger.statement().releases == 5
 
 
-def test_an_anchor_that_cannot_be_written_costs_nothing(closed, tools):
+def test_an_anchor_that_cannot_be_written_costs_nothing(closed):
     with Ledger.open(closed) as ledger:
         anchor = Path(f"{closed}.head")
         anchor.rename(closed.with_name("away"))
@@ -259,7 +260,7 @@ def test_an_anchor_that_cannot_be_written_costs_nothing(closed, tools):
         assert ledger.statement().releases == 3
 
 
-def test_a_journal_left_by_a_crash_is_played_back_by_readers_too(closed, tools, tmp_path):
+def test_a_journal_left_by_a_crash_is_played_back_by_readers_too(closed, tmp_path):
     """A writer that died in the middle of its pages: the file is torn until its journal is played back."""
     body = """
     from dpadmm.privacy.ledger import store
@@ -278,7 +279,7 @@ def test_a_journal_left_by_a_crash_is_played_back_by_readers_too(closed, tools, 
         tools.reserve(ledger, tools.gaussian(20))
 
 
-def test_a_log_behind_its_anchor_is_not_written_to(closed, tools):
+def test_a_log_behind_its_anchor_is_not_written_to(closed):
     with Ledger.open(closed) as ledger:
         Path(f"{closed}.head").write_bytes(anchor_text(99, "a" * 64))
         with pytest.raises(LedgerError, match="entry 99"):
@@ -286,7 +287,7 @@ def test_a_log_behind_its_anchor_is_not_written_to(closed, tools):
         assert ledger.statement().releases == 3
 
 
-def test_create_never_overwrites(path, tools):
+def test_create_never_overwrites(path):
     for name in (path, *(Path(f"{path}{end}") for end in (".key", ".head", "-wal", "-journal"))):
         name.write_text("precious")
         with pytest.raises(LedgerError, match="never overwritten"):
@@ -296,7 +297,7 @@ def test_create_never_overwrites(path, tools):
         name.unlink()
 
 
-def test_a_failed_creation_leaves_nothing(path, tools, monkeypatch):
+def test_a_failed_creation_leaves_nothing(path, monkeypatch):
     monkeypatch.setattr("dpadmm.privacy.ledger.store.append", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         Ledger.create(path, tools.data, tools.budget)
@@ -310,7 +311,7 @@ def test_files_are_private(closed):
         assert Path(f"{closed}{end}").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_locked_file_gives_a_clear_error(closed, tools, monkeypatch):
+def test_a_locked_file_gives_a_clear_error(closed, monkeypatch):
     monkeypatch.setattr(store, "TIMEOUT", 0.05)
     with Ledger.open(closed) as ledger, closing(sqlite3.connect(closed, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -322,7 +323,7 @@ def test_a_locked_file_gives_a_clear_error(closed, tools, monkeypatch):
         assert ledger.statement().releases == 4
 
 
-def test_an_anchor_that_another_process_holds_gives_a_clear_error(closed, tools, monkeypatch):
+def test_an_anchor_that_another_process_holds_gives_a_clear_error(closed, monkeypatch):
     anchor = Path(f"{closed}.head")
     monkeypatch.setattr(store, "TIMEOUT", 0.05)
     with Ledger.open(closed) as ledger:
@@ -353,7 +354,7 @@ def test_an_anchor_replaced_while_its_lock_is_awaited(closed):
 
 
 @pytest.mark.parametrize(("action", "said"), [("unlink", "removed"), ("replace", "replaced"), ("close", "is closed")])
-def test_a_file_taken_away_while_open_or_a_closed_ledger(closed, tools, action, said):
+def test_a_file_taken_away_while_open_or_a_closed_ledger(closed, action, said):
     ledger, copy = Ledger.open(closed), closed.with_name("copy")
     copy.write_bytes(b"another file")
     {"unlink": closed.unlink, "replace": lambda: os.replace(copy, closed), "close": ledger.close}[action]()
@@ -362,7 +363,7 @@ def test_a_file_taken_away_while_open_or_a_closed_ledger(closed, tools, action, 
     ledger.close()
 
 
-def test_a_full_disk_records_nothing_half(closed, tools):
+def test_a_full_disk_records_nothing_half(closed):
     """A limit on the size of files stands for the full disk: writes fail in the middle of a transaction."""
     body = """
     done = 0

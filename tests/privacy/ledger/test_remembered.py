@@ -1,6 +1,7 @@
 """What a process remembers of a ledger it closed, and of runs: quicker, and never other than what the file says."""
 
 import pytest
+from tests.privacy.ledger import tools
 
 from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger import Ledger, history, open_for_reading
@@ -8,7 +9,7 @@ from dpadmm.privacy.ledger.entries import Reservation
 
 
 @pytest.fixture
-def closed(path, tools):
+def closed(path):
     """A ledger with two runs, closed by this process, so that its account is remembered."""
     with Ledger.create(path, tools.data, tools.budget) as ledger:
         tools.reserve(ledger, *(tools.gaussian(k) for k in range(3)), run="first")
@@ -48,7 +49,7 @@ def write_elsewhere(path, tools, run):
     history._KEPT.update(remembered)
 
 
-def test_known_entries_are_not_decoded_again_and_later_ones_are(closed, tools, decoded):
+def test_known_entries_are_not_decoded_again_and_later_ones_are(closed, decoded):
     before = said(closed, tools)
     with open_for_reading(closed) as again:
         assert again.statement().head == before[0].head
@@ -61,7 +62,7 @@ def test_known_entries_are_not_decoded_again_and_later_ones_are(closed, tools, d
     assert after == said(closed, tools, is_remembered=False)
 
 
-def test_what_is_reserved_is_counted_as_it_is_read_back(closed, tools, decoded):
+def test_what_is_reserved_is_counted_as_it_is_read_back(closed, decoded):
     with Ledger.open(closed) as ledger:
         ledger.runs()  # figures that are drawn now are out of date with the next release
         tools.reserve(ledger, tools.gaussian(2), tools.pure(3, epsilon=0.02), run="second")
@@ -73,13 +74,13 @@ def test_what_is_reserved_is_counted_as_it_is_read_back(closed, tools, decoded):
     assert now == said(closed, tools, is_remembered=False)
 
 
-def test_a_changed_entry_is_found_although_it_is_remembered(closed, tools):
+def test_a_changed_entry_is_found_although_it_is_remembered(closed):
     tools.edit(closed, "UPDATE entries SET body = replace(body, '\"noise_std\":1.0', '\"noise_std\":9.0')")
     with pytest.raises(LedgerError, match="chain"):
         Ledger.open(closed)
 
 
-def test_an_account_that_was_interrupted_is_not_remembered(closed, tools, monkeypatch):
+def test_an_account_that_was_interrupted_is_not_remembered(closed, monkeypatch):
     with Ledger.open(closed) as ledger, monkeypatch.context() as patch:
         patch.setattr("dpadmm.privacy.ledger.spending.RunAccount.add", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -87,7 +88,7 @@ def test_an_account_that_was_interrupted_is_not_remembered(closed, tools, monkey
     assert said(closed, tools) == said(closed, tools, is_remembered=False)
 
 
-def test_what_was_recorded_and_not_counted_is_counted_by_the_same_ledger_later(closed, tools, monkeypatch):
+def test_what_was_recorded_and_not_counted_is_counted_by_the_same_ledger_later(closed, monkeypatch):
     with Ledger.open(closed) as ledger:
         with monkeypatch.context() as patch:
             patch.setattr(history, "share_of", lambda *_: 1 / 0)
@@ -97,7 +98,7 @@ def test_what_was_recorded_and_not_counted_is_counted_by_the_same_ledger_later(c
     assert counted == said(closed, tools, is_remembered=False)
 
 
-def test_two_open_ledgers_never_share_an_account(closed, tools):
+def test_two_open_ledgers_never_share_an_account(closed):
     first = Ledger.open(closed)
     first.close()
     with Ledger.open(closed) as second:
@@ -108,7 +109,7 @@ def test_two_open_ledgers_never_share_an_account(closed, tools):
             assert third._state is not second._state
 
 
-def test_few_ledgers_are_remembered(tmp_path, tools):
+def test_few_ledgers_are_remembered(tmp_path):
     for i in range(12):
         Ledger.create(tmp_path / f"{i}.ledger", tools.data, tools.budget).close()
     assert len(history._KEPT) == 8

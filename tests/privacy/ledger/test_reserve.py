@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.privacy.ledger import tools
 
 from dpadmm.errors import BudgetError, InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import Budget, Ledger
@@ -19,7 +20,7 @@ def entries(path):
         return [entry.content() for entry in ledger_store.read_entries(ledger._connection)]
 
 
-def test_exactly_as_many_releases_as_fit(ledger, path, tools):
+def test_exactly_as_many_releases_as_fit(ledger, path):
     fit = tools.most_releases(0.1, tools.budget)
     assert fit > 3
     for k in range(fit):
@@ -34,7 +35,7 @@ def test_exactly_as_many_releases_as_fit(ledger, path, tools):
     assert statement.spent_epsilon <= tools.budget.epsilon
 
 
-def test_refusal_says_spent_asked_left_and_is_logged(ledger, path, tools):
+def test_refusal_says_spent_asked_left_and_is_logged(ledger, path):
     tools.reserve(ledger, tools.gaussian(0))
     with pytest.raises(BudgetError) as caught:
         tools.reserve(ledger, tools.gaussian(1, ratio=5.0))
@@ -47,7 +48,7 @@ def test_refusal_says_spent_asked_left_and_is_logged(ledger, path, tools):
     assert last["run"] == "run"
 
 
-def test_a_message_is_paid_for_once_whoever_asks_and_whatever_is_left(ledger, path, tools):
+def test_a_message_is_paid_for_once_whoever_asks_and_whatever_is_left(ledger, path):
     fit = tools.most_releases(0.1, tools.budget)
     asked = [tools.gaussian(k) for k in range(fit)]
     first = tools.reserve(ledger, *asked[:-1])
@@ -60,7 +61,7 @@ def test_a_message_is_paid_for_once_whoever_asks_and_whatever_is_left(ledger, pa
     assert (ledger.head, ledger.statement().spent_epsilon) == (head, spent)
 
 
-def test_run_round_agent_and_slot_each_make_a_new_key(ledger, path, tools):
+def test_run_round_agent_and_slot_each_make_a_new_key(ledger, path):
     tools.reserve(ledger, tools.gaussian(4, agent=2, ratio=0.01), run="r-1")
     tools.reserve(ledger, tools.gaussian(0, ratio=0.01), run="another")
     tools.reserve(ledger, *(tools.gaussian(k, ratio=0.01) for k in (0, 0, 1)))  # slots are given in order
@@ -78,7 +79,7 @@ def test_run_round_agent_and_slot_each_make_a_new_key(ledger, path, tools):
         {"certificate": Certificate(bound=0.1, protection=Protection(), theorem="C6", assumptions=("a",))},
     ],
 )
-def test_the_same_key_with_other_content_is_refused_and_logged_once(ledger, path, tools, change):
+def test_the_same_key_with_other_content_is_refused_and_logged_once(ledger, path, change):
     """Whoever may ask as often as he likes, as a coordinator, does not make the ledger grow."""
     tools.reserve(ledger, tools.gaussian(0))
     for opened in (ledger, ledger, Ledger.open(path)):
@@ -105,7 +106,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_nothing_is_recorded_of_what_cannot_be(ledger, tools, case):
+def test_nothing_is_recorded_of_what_cannot_be(ledger, case):
     change, head = REFUSED[case], ledger.head
     release = replace(tools.gaussian(), **{name: change[name] for name in ("noise_std", "count") if name in change})
     asked = {"releases": [release], "run": "r", "algorithm": "a", "origin": Origin.SECURE}
@@ -125,7 +126,7 @@ class Nan:
 
 
 @pytest.mark.parametrize(("broken", "error"), [(lambda _: 1 / 0, ZeroDivisionError), (lambda _: Nan(), BudgetError)])
-def test_without_a_figure_nothing_is_spent(ledger, path, tools, monkeypatch, broken, error):
+def test_without_a_figure_nothing_is_spent(ledger, path, monkeypatch, broken, error):
     monkeypatch.setattr("dpadmm.privacy.ledger.spending.compose", broken)
     for _ in range(2):
         with pytest.raises(error):
@@ -133,7 +134,7 @@ def test_without_a_figure_nothing_is_spent(ledger, path, tools, monkeypatch, bro
     assert "release" not in [entry["event"] for entry in entries(path)]
 
 
-def test_nothing_is_reserved_for_other_data(ledger, tools):
+def test_nothing_is_reserved_for_other_data(ledger):
     assert not hasattr(ledger, "reserve")  # only what was shown the data can
     with pytest.raises(LedgerError, match="other data"):
         ledger.confirm(tools.silos[:1])
@@ -156,7 +157,7 @@ def test_nothing_is_reserved_for_other_data(ledger, tools):
         ({"records_per_person": 3}, True),
     ],
 )
-def test_only_certificates_that_cover_the_terms_are_counted(path, tools, changes, is_covered):
+def test_only_certificates_that_cover_the_terms_are_counted(path, changes, is_covered):
     protection = Protection(view=View.COORDINATOR, records_per_person=2)
     asked = tools.gaussian(**({"view": View.COORDINATOR, "records_per_person": 2} | changes))
     with Ledger.create(path, tools.data, tools.budget, protection=protection) as ledger:
@@ -168,7 +169,7 @@ def test_only_certificates_that_cover_the_terms_are_counted(path, tools, changes
         assert ledger.statement().releases == is_covered
 
 
-def test_silos_have_the_budget_to_themselves_unless_people_are_in_several(tmp_path, tools):
+def test_silos_have_the_budget_to_themselves_unless_people_are_in_several(tmp_path):
     fit = tools.most_releases(0.1, tools.budget)
     silos = tools.silos[:3]
     for person, each in ((1, fit), (2, fit // 2), (3, fit // 3)):
@@ -186,7 +187,7 @@ def test_silos_have_the_budget_to_themselves_unless_people_are_in_several(tmp_pa
             assert [(spending.silo, spending.releases) for spending in statement.silos] == [(n, each) for n in "abc"]
 
 
-def test_a_ledger_of_one_silo_adds_up_all_agents_and_says_so(path, tools):
+def test_a_ledger_of_one_silo_adds_up_all_agents_and_says_so(path):
     fit = tools.most_releases(0.1, tools.budget)
     with Ledger.create(path, tools.data, tools.budget) as ledger:
         tools.reserve(ledger, *(tools.gaussian(0, agent=agent) for agent in range(fit)))
@@ -194,7 +195,7 @@ def test_a_ledger_of_one_silo_adds_up_all_agents_and_says_so(path, tools):
             tools.reserve(ledger, tools.gaussian(1, agent=0), tools.gaussian(1, agent=1))
 
 
-def test_an_aggregate_must_cover_a_person_whose_records_are_spread_over_the_agents_of_one_silo(path, tools):
+def test_an_aggregate_must_cover_a_person_whose_records_are_spread_over_the_agents_of_one_silo(path):
     terms = {"view": View.PUBLIC, "records_per_person": 3}
     labels = {"run": "r", "algorithm": "a", "origin": Origin.SECURE}
     with Ledger.create(path, tools.data, Budget(epsilon=9.0, delta=1e-5), protection=Protection(**terms)) as ledger:
@@ -206,7 +207,7 @@ def test_an_aggregate_must_cover_a_person_whose_records_are_spread_over_the_agen
         ledger.confirm(tools.data).reserve([tools.gaussian(2, agent=-1, **terms)], **labels)  # one silo: not spread
 
 
-def test_a_release_over_everyones_data_counts_for_each_silo(path, tools):
+def test_a_release_over_everyones_data_counts_for_each_silo(path):
     fit = tools.most_releases(0.1, tools.budget)
     with Ledger.create(path, tools.silos, tools.budget) as ledger:
         asked = [tools.gaussian(0, agent=7), *(tools.gaussian(k, agent=-1) for k in range(fit - 1))]
@@ -223,7 +224,7 @@ def test_a_release_over_everyones_data_counts_for_each_silo(path, tools):
 
 @settings(deadline=None, derandomize=True, max_examples=15)
 @given(orders=st.lists(st.permutations(range(3)), min_size=2, max_size=5))
-def test_costs_follow_the_silo_whatever_its_place_in_the_list(tmp_path_factory, tools, orders):
+def test_costs_follow_the_silo_whatever_its_place_in_the_list(tmp_path_factory, orders):
     """By position, six runs with the big silo in another place each were all admitted: 1.002 counted, 2.706 true."""
     place = tmp_path_factory.mktemp("orders") / "ledger"
     cost = {"a": 0.05, "b": 0.1, "c": 0.3}
@@ -238,14 +239,14 @@ def test_costs_follow_the_silo_whatever_its_place_in_the_list(tmp_path_factory, 
             assert spending.spent_epsilon == pytest.approx(expected.epsilon(1e-5), rel=1e-9)
 
 
-def test_the_same_message_from_another_silo_is_another_message(path, tools):
+def test_the_same_message_from_another_silo_is_another_message(path):
     with Ledger.create(path, tools.silos[:2], tools.budget) as ledger:
         tools.reserve(ledger, tools.gaussian(0, agent=0), data=tools.silos[:2])
         with pytest.raises(ResumeError, match="silo"):
             tools.reserve(ledger, tools.gaussian(0, agent=0), data=tools.silos[1::-1])
 
 
-def test_budget_changes_are_entries_and_never_fall_below_what_is_spent(ledger, path, tools):
+def test_budget_changes_are_entries_and_never_fall_below_what_is_spent(ledger, path):
     tools.reserve(ledger, tools.gaussian(ratio=0.2))
     spent = ledger.statement().spent_epsilon
     with pytest.raises(BudgetError, match="already spent"):
@@ -264,7 +265,7 @@ def test_budget_changes_are_entries_and_never_fall_below_what_is_spent(ledger, p
             tools.reserve(again, tools.gaussian(1, ratio=0.2))
 
 
-def test_pure_budget(path, tools):
+def test_pure_budget(path):
     with Ledger.create(path, tools.data, Budget(epsilon=0.35, delta=0.0)) as ledger:
         for k in range(3):
             tools.reserve(ledger, tools.pure(k))
@@ -277,7 +278,7 @@ def test_pure_budget(path, tools):
 
 @settings(deadline=None, derandomize=True, max_examples=8)
 @given(st.lists(st.tuples(st.sampled_from("gp"), st.floats(0.01, 0.5)), min_size=1, max_size=12))
-def test_never_overspent_and_every_refusal_was_needed(tmp_path_factory, tools, steps):
+def test_never_overspent_and_every_refusal_was_needed(tmp_path_factory, steps):
     """As the accountant of these tests says, whose rule for mixtures is a plain bound: it is asked, and obeyed."""
     place = tmp_path_factory.mktemp("filter") / "ledger"
     kept = []

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
+from tests.privacy.ledger import tools
 
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns, store
@@ -184,7 +185,7 @@ def test_tables_that_share_half_their_columns_look_alike():
     assert not known.is_like(SiloColumns("t", {"x": [1, 2], "new": [7, 8], "z": [0, 9]}), KEY)
 
 
-def test_names_of_users_are_not_kept(tmp_path, tools):
+def test_names_of_users_are_not_kept(tmp_path):
     users = [silo("patient SECRET17", 1, 2), silo("patient SECRET18", 3)]
     for unit, is_shown in ((Unit.USER, False), (Unit.RECORD, True)):
         path = tmp_path / unit.value
@@ -194,7 +195,7 @@ def test_names_of_users_are_not_kept(tmp_path, tools):
         assert (b"SECRET17" in everything) is is_shown
 
 
-def test_the_same_data_have_other_marks_in_every_ledger(tmp_path, tools):
+def test_the_same_data_have_other_marks_in_every_ledger(tmp_path):
     seen, labels = set(), set()
     for name in "ab":
         Ledger.create(tmp_path / name, tools.data, tools.budget).close()
@@ -224,7 +225,7 @@ def test_damaged_key_is_refused(tmp_path, content):
         read_key(tmp_path / "key")
 
 
-def test_changed_data_and_wrong_key_are_different_errors(tmp_path, tools):
+def test_changed_data_and_wrong_key_are_different_errors(tmp_path):
     for name in "ab":
         Ledger.create(tmp_path / name, tools.data, tools.budget).close()
     with Ledger.open(tmp_path / "a") as ledger:

@@ -8,6 +8,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.privacy.ledger import tools
 
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.curves import GaussianCurve, PureCurve, m_of
@@ -35,7 +36,7 @@ def spent(releases, protection=None):
 
 @QUICK
 @given(st.lists(st.tuples(SIZES, st.integers(1, 5)), min_size=1, max_size=30))
-def test_gaussians_merge_into_one_of_the_same_cost_rounded_up(tools, sizes):
+def test_gaussians_merge_into_one_of_the_same_cost_rounded_up(sizes):
     releases = [tools.gaussian(k, ratio=ratio, count=count) for k, (ratio, count) in enumerate(sizes)]
     (merged,) = spent(releases).merged()
     exact = math.fsum(count * ratio**2 for ratio, count in sizes)
@@ -46,7 +47,7 @@ def test_gaussians_merge_into_one_of_the_same_cost_rounded_up(tools, sizes):
 
 
 @pytest.mark.parametrize("delta", [1e-5, 0.0])
-def test_a_budget_ends_where_it_says(tools, delta):
+def test_a_budget_ends_where_it_says(delta):
     """Neither a Gaussian nor a pure release a millionth above it is let through, and one as much below it is."""
     budget = Budget(epsilon=1.0, delta=delta)
     for factor, fits in ((1 - 1e-6, True), (1 + 1e-6, False)):
@@ -54,7 +55,7 @@ def test_a_budget_ends_where_it_says(tools, delta):
         assert budget.allows(curve) is fits
 
 
-def test_others_are_counted_by_what_they_cost(tools):
+def test_others_are_counted_by_what_they_cost():
     same = [replace(tools.pure(k, agent=k), count=2) for k in range(4)]
     weaker = replace(
         same[0], certificate=replace(same[0].certificate, protection=Protection(unit=Unit.USER), theorem="C9")
@@ -65,7 +66,7 @@ def test_others_are_counted_by_what_they_cost(tools):
     assert len(spent([*same, tools.pure(epsilon=0.2)]).merged()) == 2
 
 
-def test_merging_leaves_the_real_accountants_figure(tools):
+def test_merging_leaves_the_real_accountants_figure():
     objective = tools.certificate(0.02, log_jacobian=0.01, jacobian_free_rate=9.0)
     releases = [
         *(tools.gaussian(k, ratio=0.05, strength=Strength.UP_TO_SOLVER_ERROR) for k in range(9)),
@@ -81,7 +82,7 @@ def test_merging_leaves_the_real_accountants_figure(tools):
 
 @QUICK
 @given(st.lists(SIZES, max_size=6), st.lists(SIZES, min_size=1, max_size=6), st.sampled_from([0.0, 1e-9, 1e-5, 0.1]))
-def test_the_shortcut_never_allows_more_than_the_accountant(tools, ratios, epsilons, delta):
+def test_the_shortcut_never_allows_more_than_the_accountant(ratios, epsilons, delta):
     """The bound of its own that it rests on, `delta_m(epsilon - E)`: what is composed on a grid may be above it."""
     releases = [tools.gaussian(ratio=r) for r in ratios] + [tools.pure(epsilon=e) for e in epsilons]
     curve = tools.compose(releases)
@@ -94,7 +95,7 @@ def test_the_shortcut_never_allows_more_than_the_accountant(tools, ratios, epsil
 
 @QUICK
 @given(st.lists(st.lists(st.tuples(st.booleans(), SIZES), max_size=4), min_size=1, max_size=5), st.integers(2, 4))
-def test_people_in_several_silos_pay_at_least_what_any_of_them_released(tools, silos, s):
+def test_people_in_several_silos_pay_at_least_what_any_of_them_released(silos, s):
     counted = SpentBySilo(Protection(silos_per_person=s))
     kinds = [[tools.gaussian(ratio=r) if g else tools.pure(epsilon=r) for g, r in row] for row in silos]
     for i, releases in enumerate(kinds):
@@ -112,7 +113,7 @@ def test_people_in_several_silos_pay_at_least_what_any_of_them_released(tools, s
         assert counted.m**2 == pytest.approx(sum(squares[:s]) + 0.01, rel=1e-9)
 
 
-def test_with_the_real_accountant(path, tools):
+def test_with_the_real_accountant(path):
     """Golden: m = 0.5 at delta 1e-5 costs 1.993091 (closed form); a sampled run goes through its loss distribution."""
     with Ledger.create(path, tools.data, Budget(epsilon=2.5, delta=1e-5)) as ledger:
         tools.reserve(ledger, *(tools.gaussian(k, ratio=0.1) for k in range(25)))

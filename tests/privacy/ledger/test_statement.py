@@ -4,6 +4,7 @@ import hashlib
 import json
 
 import pytest
+from tests.privacy.ledger import tools
 
 from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger import Budget, Ledger
@@ -17,7 +18,7 @@ def test_an_empty_ledger_has_spent_nothing(ledger):
     assert statement.silos == ()
 
 
-def test_strength_is_the_weakest(ledger, tools):
+def test_strength_is_the_weakest(ledger):
     for k, strength in enumerate((Strength.FULL, Strength.UP_TO_SOLVER_ERROR, Strength.UP_TO_FLOATING_POINT)):
         tools.reserve(ledger, tools.gaussian(k, ratio=0.01, strength=strength))
     statement = ledger.statement()
@@ -27,7 +28,7 @@ def test_strength_is_the_weakest(ledger, tools):
         assert strength.value in str(statement)
 
 
-def test_whether_the_figure_holds_for_noise_chosen_on_the_way(ledger, tools):
+def test_whether_the_figure_holds_for_noise_chosen_on_the_way(ledger):
     tools.reserve(ledger, tools.gaussian(0))
     assert ledger.statement().holds_adaptively
     tools.reserve(ledger, tools.pure(1, epsilon=0.01))
@@ -35,7 +36,7 @@ def test_whether_the_figure_holds_for_noise_chosen_on_the_way(ledger, tools):
     assert "planned beforehand" in str(ledger.statement())
 
 
-def test_text_names_all_that_a_figure_must(path, tools):
+def test_text_names_all_that_a_figure_must(path):
     silos = tools.silos[:2]
     with Ledger.create(path, silos, tools.budget) as ledger:
         tools.reserve(ledger, *(tools.gaussian(0, agent=agent) for agent in (-1, 0, 1)), data=silos)
@@ -50,12 +51,12 @@ def test_text_names_all_that_a_figure_must(path, tools):
 @pytest.mark.parametrize(
     "protection", [Protection(records_per_person=40), Protection(unit=Unit.USER, view=View.PUBLIC)]
 )
-def test_text_counts_a_persons_records(path, tools, protection):
+def test_text_counts_a_persons_records(path, protection):
     with Ledger.create(path, tools.data, tools.budget, protection=protection) as ledger:
         assert f"{protection} from {protection.observer}" in str(ledger.statement())
 
 
-def test_export_can_be_checked_by_hand(ledger, tmp_path, tools):
+def test_export_can_be_checked_by_hand(ledger, tmp_path):
     tools.reserve(ledger, tools.gaussian(0), tools.pure(1))
     ledger.set_budget(Budget(epsilon=2.0, delta=1e-6), reason="für die zweite Studie")
     ledger.export_json(tmp_path / "export.json")

@@ -39,33 +39,6 @@ def reserve(ledger: Ledger, *releases) -> None:
     ledger.confirm(DATA).reserve(releases, run="run", algorithm="noisy-gradients", origin=Origin.SECURE)
 
 
-@pytest.mark.parametrize(
-    "protection",
-    [sums(0), sums(1), Protection(view=View.COORDINATOR), Protection(view=View.PUBLIC), Protection(view=View.PEER)],
-    ids=["none", "one", "coordinator", "public", "peer"],
-)
-def test_a_sum_against_one_colluder_is_admitted_where_it_covers_the_observer(path, protection):
-    with made(path, protection) as ledger:
-        ledger.confirm(DATA).check_protection(sums(1))
-        reserve(ledger, summed(1))
-        assert ledger.statement().spent_epsilon == pytest.approx(account_for([summed(1)]).curve.epsilon(1e-5), rel=1e-9)
-        assert f"from {protection.observer}" in str(ledger.statement())
-
-
-@pytest.mark.parametrize(
-    ("protection", "colluders"),
-    [(Protection(), 1), (sums(2), 1), (sums(1), 0), (Protection(view=View.PEER), 0)],
-    ids=["eavesdropper", "two", "one", "peer"],
-)
-def test_a_sum_is_refused_where_more_is_asked_for(path, protection, colluders):
-    with made(path, protection) as ledger:
-        with pytest.raises(InputError, match="not cover"):
-            ledger.confirm(DATA).check_protection(sums(colluders))
-        with pytest.raises(InputError, match="not cover"):
-            reserve(ledger, summed(colluders))
-        assert ledger.statement().releases == 0
-
-
 def test_a_budget_for_sums_takes_noise_of_every_kind_and_says_whom_it_counts(path, tmp_path):
     own = changed(PLAIN, view=View.EAVESDROPPER)
     laplace = CoordinateLaplaceRelease(certificate=replace(own, norm=Norm.L1), scale=4.0, agent=0, round=1)
@@ -83,11 +56,6 @@ def test_a_budget_for_sums_takes_noise_of_every_kind_and_says_whom_it_counts(pat
     exported = json.loads((tmp_path / "export.json").read_text())
     assert exported["protection"] == encode(sums(1))
     assert [each["body"]["release"].get("silos") for each in exported["entries"][1:]] == [5, 5, None, None]
-
-
-def test_a_budget_without_colluders_says_that_no_silo_may_look(path):
-    with made(path, sums(0)) as ledger:
-        assert "not for a silo that looks" in str(ledger.statement())
 
 
 def test_a_budget_for_sums_needs_two_honest_silos(path):

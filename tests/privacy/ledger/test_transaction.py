@@ -7,6 +7,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
+from tests.privacy.ledger import tools
 
 from dpadmm.errors import BudgetError, InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import Ledger, open_for_reading, store
@@ -36,7 +37,7 @@ def there(ledger):
     return [row[0] for row in ledger.select(READ)], [row[0] for row in paid]
 
 
-def test_both_are_there_and_the_log_is_read_as_before(with_answers, path, tools, tmp_path):
+def test_both_are_there_and_the_log_is_read_as_before(with_answers, path, tmp_path):
     receipt = answer(with_answers, tools, 1)
     assert (receipt.fresh, there(with_answers)) == ((True,), ([1], [1]))
     assert with_answers.statement().releases == 1
@@ -51,7 +52,7 @@ def test_both_are_there_and_the_log_is_read_as_before(with_answers, path, tools,
     assert with_answers.statement().releases == 2
 
 
-def test_the_same_is_paid_once_and_something_else_under_its_name_is_refused(with_answers, tools):
+def test_the_same_is_paid_once_and_something_else_under_its_name_is_refused(with_answers):
     first = answer(with_answers, tools, 1)
     confirmed = with_answers.confirm(tools.data)
     with confirmed.transaction() as work:
@@ -61,7 +62,7 @@ def test_the_same_is_paid_once_and_something_else_under_its_name_is_refused(with
         work.reserve([tools.gaussian(1, ratio=0.2)], **LABELS)
 
 
-def test_several_reservations_of_a_block_count_together(with_answers, tools):
+def test_several_reservations_of_a_block_count_together(with_answers):
     confirmed = with_answers.confirm(tools.data)
     confirmed.check_budget([tools.gaussian(1, ratio=0.2)], **LABELS)
 
@@ -81,7 +82,7 @@ def test_several_reservations_of_a_block_count_together(with_answers, tools):
 
 
 @pytest.mark.parametrize("is_caught", [False, True])
-def test_a_refused_payment_stores_nothing_and_is_logged_once(with_answers, tools, is_caught):
+def test_a_refused_payment_stores_nothing_and_is_logged_once(with_answers, is_caught):
     def reserve_too_much() -> None:
         with with_answers.confirm(tools.data).transaction() as work:
             work.execute(STORE, (1, b"words"))
@@ -98,7 +99,7 @@ def test_a_refused_payment_stores_nothing_and_is_logged_once(with_answers, tools
 
 
 @pytest.mark.parametrize("is_caught", [False, True])
-def test_an_answer_that_cannot_be_stored_is_not_paid_for(with_answers, tools, is_caught):
+def test_an_answer_that_cannot_be_stored_is_not_paid_for(with_answers, is_caught):
     answer(with_answers, tools, 1)
 
     def store_again() -> None:
@@ -113,7 +114,7 @@ def test_an_answer_that_cannot_be_stored_is_not_paid_for(with_answers, tools, is
     assert with_answers.select(READ) == [(1, b"words")]
 
 
-def test_any_error_of_the_block_undoes_it(with_answers, tools):
+def test_any_error_of_the_block_undoes_it(with_answers):
     head = with_answers.head
 
     def fail_elsewhere() -> None:
@@ -147,7 +148,7 @@ def test_any_error_of_the_block_undoes_it(with_answers, tools):
         "ROLLBACK",
     ],
 )
-def test_the_ledgers_own_tables_and_its_commit_are_out_of_reach(with_answers, tools, sql):
+def test_the_ledgers_own_tables_and_its_commit_are_out_of_reach(with_answers, sql):
     head = with_answers.head
     with pytest.raises(LedgerError), with_answers.transaction() as work:
         work.execute(sql)
@@ -156,7 +157,7 @@ def test_the_ledgers_own_tables_and_its_commit_are_out_of_reach(with_answers, to
     assert with_answers.verify() == head
 
 
-def test_a_block_has_the_ledger_alone_and_ends(with_answers, tools):
+def test_a_block_has_the_ledger_alone_and_ends(with_answers):
     with with_answers.transaction() as work:
         for ask in (lambda: with_answers.head, with_answers.statement, lambda: with_answers.confirm(tools.data)):
             with pytest.raises(LedgerError, match="transaction"):
@@ -175,7 +176,7 @@ def test_a_block_has_the_ledger_alone_and_ends(with_answers, tools):
 @pytest.mark.parametrize(
     ("moment", "is_done"), [("stored", False), ("paid", False), ("committed", True), ("anchored", True)]
 )
-def test_a_kill_leaves_both_or_neither(with_answers, path: Path, tools, monkeypatch, moment, is_done):
+def test_a_kill_leaves_both_or_neither(with_answers, path: Path, monkeypatch, moment, is_done):
     answer(with_answers, tools, 1)
     with_answers.close()
     child = os.fork()

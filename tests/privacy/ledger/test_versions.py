@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.privacy.ledger import tools
 
 from dpadmm.errors import BudgetError, LedgerError, ResumeError
 from dpadmm.privacy.certificates.sums import column_profile, profile_on_grid
@@ -25,7 +26,7 @@ def versions(path) -> list[dict]:
     return [each for each in found if each["event"] in ("created", "version")]
 
 
-def test_a_silo_under_another_name_spends_the_same_budget(ledger, tools):
+def test_a_silo_under_another_name_spends_the_same_budget(ledger):
     tools.reserve(ledger, tools.gaussian(ratio=0.1), run="one")
     ledger.add_version([SiloColumns("another name", GROWN[0].columns)])
     tools.reserve(ledger, tools.gaussian(ratio=0.1), run="two", data=GROWN)
@@ -35,7 +36,7 @@ def test_a_silo_under_another_name_spends_the_same_budget(ledger, tools):
     assert silo.spent_epsilon == ledger.statement().spent_epsilon
 
 
-def test_only_the_newest_version_is_confirmed(ledger, tools):
+def test_only_the_newest_version_is_confirmed(ledger):
     ledger.add_version(GROWN)
     ledger.confirm(GROWN)
     with pytest.raises(LedgerError, match="version 1"):
@@ -45,7 +46,7 @@ def test_only_the_newest_version_is_confirmed(ledger, tools):
 
 
 @pytest.mark.parametrize("recorded", [1, 2])
-def test_a_run_that_was_begun_with_an_earlier_version_cannot_go_on(ledger, tools, recorded):
+def test_a_run_that_was_begun_with_an_earlier_version_cannot_go_on(ledger, recorded):
     """Neither a round that is paid for, which would be drawn again from other records, nor a later one."""
     rounds = [tools.gaussian(k) for k in range(3)]
     tools.reserve(ledger, *rounds[:recorded])
@@ -59,7 +60,7 @@ def test_a_run_that_was_begun_with_an_earlier_version_cannot_go_on(ledger, tools
     assert (ledger.statement().releases, ledger.statement().refusals) == (recorded, 1)  # the same twice is one entry
 
 
-def test_data_that_were_confirmed_before_the_change_reserve_nothing_after_it(ledger, tools, path):
+def test_data_that_were_confirmed_before_the_change_reserve_nothing_after_it(ledger, path):
     mine = ledger.confirm(tools.data)
     with Ledger.open(path) as other:
         other.add_version(GROWN)
@@ -73,7 +74,7 @@ def test_data_that_were_confirmed_before_the_change_reserve_nothing_after_it(led
     assert ledger.statement().releases == 0
 
 
-def test_tables_of_every_version_are_recognised(ledger, tools):
+def test_tables_of_every_version_are_recognised(ledger):
     """So that none of them is declared public afterwards."""
     ledger.add_version(GROWN)
     assert ledger.is_about(tools.data)
@@ -81,7 +82,7 @@ def test_tables_of_every_version_are_recognised(ledger, tools):
     assert not ledger.is_about([SiloColumns("s", {"x": [[9.0, 9.5]]})])
 
 
-def test_a_ledger_that_tells_silos_apart_keeps_its_data(path, tools):
+def test_a_ledger_that_tells_silos_apart_keeps_its_data(path):
     with Ledger.create(path, tools.silos, tools.budget) as ledger:
         head = ledger.head
         for data in (tools.silos[:-1], GROWN, [replace(tools.silos[0], columns={"x": [5.0]}), *tools.silos[1:]]):
@@ -91,7 +92,7 @@ def test_a_ledger_that_tells_silos_apart_keeps_its_data(path, tools):
         ledger.confirm(tools.silos)
 
 
-def test_the_log_does_not_tell_which_columns_have_changed(ledger, tools, path):
+def test_the_log_does_not_tell_which_columns_have_changed(ledger, path):
     """One column of three has another value; the marks have nothing in common, nor has a table that comes back."""
     ledger.add_version(CORRECTED)
     ledger.add_version(tools.data)
@@ -100,7 +101,7 @@ def test_the_log_does_not_tell_which_columns_have_changed(ledger, tools, path):
     assert len(set.union(*marks)) == sum(map(len, marks)) == 3 * 6
 
 
-def test_a_secret_size_stays_secret(path, tools):
+def test_a_secret_size_stays_secret(path):
     """Where records may come and go, a version without rows has as many marks as any other."""
     protection = Protection(relation=NeighbouringRelation.ADD_OR_REMOVE)
     empty = [SiloColumns("clinic", {"x": np.zeros((0, 2)), "y": np.zeros(0)})]
@@ -116,7 +117,7 @@ def test_a_secret_size_stays_secret(path, tools):
     assert {frozenset(each) for each in versions(path)[1:]} == {frozenset({"seq", "time", "event", "version", "data"})}
 
 
-def test_a_users_name_is_not_kept(path, tools):
+def test_a_users_name_is_not_kept(path):
     with Ledger.create(path, tools.data, tools.budget, protection=Protection(unit=Unit.USER)) as ledger:
         ledger.add_version(GROWN)
         assert ledger.silos == ("user 1",)
@@ -126,7 +127,7 @@ def test_a_users_name_is_not_kept(path, tools):
 # --- what it says ----------------------------------------------------------------------------------------------------
 
 
-def test_statement_and_export_say_which_version_and_since_when(ledger, tools, path, tmp_path):
+def test_statement_and_export_say_which_version_and_since_when(ledger, path, tmp_path):
     assert "Data " not in str(ledger.statement())
     ledger.add_version(GROWN)
     said = ledger.statement()
@@ -177,7 +178,7 @@ def counted(ledger, data, run):
     return confirmed
 
 
-def test_a_profile_of_an_earlier_version_is_not_used(path, tools):
+def test_a_profile_of_an_earlier_version_is_not_used(path):
     """Though the columns that it counted are the same in both: another one of the table has changed."""
     with Ledger.create(path, tools.data, Budget(epsilon=30.0, delta=1e-5)) as ledger:
         counted(ledger, tools.data, "one").keep_profile(SUBJECT, "one", (1.0, 2.0), NOISE)
@@ -191,7 +192,7 @@ def test_a_profile_of_an_earlier_version_is_not_used(path, tools):
         assert ledger.confirm(tools.data).kept_profile(SUBJECT) is None
 
 
-def test_counts_that_an_earlier_version_paid_for_are_not_kept_as_the_new_ones(path, tools):
+def test_counts_that_an_earlier_version_paid_for_are_not_kept_as_the_new_ones(path):
     with Ledger.create(path, tools.data, Budget(epsilon=30.0, delta=1e-5)) as ledger:
         before = counted(ledger, tools.data, "one")
         ledger.add_version(CORRECTED)
@@ -209,7 +210,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["release", "version", "again", "open
 
 @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS)
-def test_spending_never_falls_and_never_passes_the_budget(tools, tmp_path_factory, steps):
+def test_spending_never_falls_and_never_passes_the_budget(tmp_path_factory, steps):
     """Versions back and forth, releases on each table, run names used again: an independent sum of squares agrees."""
     path = tmp_path_factory.mktemp("versions") / "ledger"
     ledger = Ledger.create(path, TABLES[0], tools.budget)
