@@ -23,6 +23,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.builders import instant_plans
 from tests.grouped import grouped
 from tests.marked_cells import (
     BROKEN,
@@ -56,9 +57,6 @@ from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, ledger_data
 from dpadmm.evaluation import private_score
-from dpadmm.planner import planner
-from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.privacy.ledger import Budget, Ledger
 
 with warnings.catch_warnings():
@@ -81,10 +79,7 @@ class Runner(CliRunner):
 @pytest.fixture(autouse=True, scope="module")
 def instant_forecasts() -> Iterator[None]:
     """Skip the planner's simulations: no cell enters them."""
-    trial = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planner, "run_simulation", lambda *_args, **_kwargs: trial)
-        patch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
+    with instant_plans():
         yield
 
 

@@ -1,13 +1,13 @@
 """Small public problems that every test of the estimators can fit in a blink."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
+from tests.builders import instant_plans
 from tests.grouped import grouped
 
 from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
-from dpadmm.planner import planner
-from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import SimulatedScores
 
 KINDS = {"logistic": PrivateLogisticRegression, "svc": PrivateLinearSVC, "regression": PrivateLinearRegression}
 
@@ -36,17 +36,10 @@ def make(request, table):
 
 
 @pytest.fixture(autouse=True)
-def instant_forecasts(request, monkeypatch):
-    """Skip the planner's simulations, which have tests of their own; `real_plans` asks for them.
-
-    Every trial looks equally good, so plans follow the rules of theory; all else is as ever.
-    """
-    if "real_plans" in request.fixturenames:
-        return
-    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
-    for name in ("run_simulation", "run_apart"):
-        monkeypatch.setattr(planner, name, lambda *_args, **_kwargs: scores)
-    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
+def instant_forecasts(request):
+    """Skip the planner's simulations; `real_plans` asks for them."""
+    with nullcontext() if "real_plans" in request.fixturenames else instant_plans():
+        yield
 
 
 @pytest.fixture

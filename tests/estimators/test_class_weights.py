@@ -61,7 +61,6 @@ def test_the_heavier_class_is_found_more_often_for_the_same_price(table):
     (plain, usual), (weighted, found) = fits[True], fits[False]
     assert (found == "sick").sum() > 2 * (usual == "sick").sum()
     assert plain.plan_.sensitivity.tolist() == weighted.plan_.sensitivity.tolist()
-    assert any("sick: 4, well: 1" in text for text in weighted.privacy_.assumptions)
     with_persons = PrivateLinearSVC(**grouped(**OPTIONS, class_weight={"sick": 4.0})).fit(X, y, persons=persons)
     assert with_persons.privacy_.epsilon <= 5.0
     three = np.digitize(X[:, 0], (-0.3, 0.3))

@@ -45,7 +45,9 @@ def test_without_noise_it_is_the_usual_regression():
     weights = np.where(X[:, 1] > 0, 3.0, 1.5)
     for own in (None, weights):
         model = PrivatePoissonRegressor(**OPTIONS, ceiling=12).fit(X, y, exposure=days, sample_weight=own)
-        expected, errors = iterated_least_squares(X, y, days, 1.0 if own is None else own)
+        rows = model.released_.encoding.encode(X)  # long ones count less
+        counted = (1.0 if own is None else own) / np.maximum(1.0, (rows**2).sum(axis=1))
+        expected, errors = iterated_least_squares(X, y, days, counted)
         found = np.append(model.coef_, model.intercept_)
         assert (np.abs(found - expected) < 0.2 * errors).all()
     assert any("weights are assumed to be public" in each for each in model.privacy_.assumptions)
@@ -98,6 +100,19 @@ def test_silos_under_masks_and_sparse_rows():
     np.testing.assert_allclose(found[0], found[1], atol=1e-8)
 
 
+def test_tables_that_are_read_in_passes(table, tmp_path):
+    file = tmp_path / "table.parquet"
+    table.assign(claims=table["claims"].clip(0, 6)).to_parquet(file, index=False)
+    known = Schema(COLUMNS, RealLabel("claims", 0, 6))
+    options = {"epsilon": 5.0, "delta": 1e-6, "schema": known, "seed": 3}
+    plain = TrainingOptions(loss="poisson")
+    streams = (dpadmm.TableOptions(stream=True), dpadmm.TableOptions(stream=False))
+    found = [dpadmm.fit(file, **options, training=plain, table=each) for each in streams]
+    np.testing.assert_allclose(found[0].coefficients, found[1].coefficients, atol=1e-9)
+    with pytest.raises(InputError, match="in passes"):
+        dpadmm.fit(file, **options, training=COUNTED, table=dpadmm.TableOptions(stream=True))
+
+
 def test_what_is_refused(table):
     X, y, days = drawn(60)
     model = PrivatePoissonRegressor(**OPTIONS)
@@ -106,6 +121,12 @@ def test_what_is_refused(table):
             model.fit(X, y, exposure=wrong)
         with pytest.raises(InputError, match="sample_weight"):
             model.fit(X, y, sample_weight=wrong)
+    secret = dpadmm.Privacy(neighbours="add-remove", nominal_records=60)
+    for more, persons in (({}, np.arange(60) // 2), ({"privacy": secret}, None)):
+        with pytest.raises(InputError, match="is hidden here"):
+            PrivatePoissonRegressor(**OPTIONS | {"aim": "prediction"} | more).fit(
+                X, y, persons=persons, sample_weight=days
+            )
     with pytest.raises(InputError, match="noisy sums"):
         PrivatePoissonRegressor(**OPTIONS | {"aim": "prediction"}).fit(X, y, groups=np.arange(60) % 2)
     with pytest.raises(InputError, match="noisy-gradients"):

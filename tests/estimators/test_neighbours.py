@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from tests.builders import instant_plans
 from tests.grouped import grouped
 
 from dpadmm.codec import encode
@@ -20,9 +21,7 @@ from dpadmm.estimators.data import ledger_data
 from dpadmm.estimators.notices import LargeDeltaWarning
 from dpadmm.evaluation import private_score
 from dpadmm.noise.sampler import SecureSampler
-from dpadmm.planner import Task, plan, planner
-from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import SimulatedScores
+from dpadmm.planner import Task, plan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, View
@@ -33,13 +32,6 @@ from dpadmm.testing import run_plan
 ADDED = Protection(relation=NeighbouringRelation.ADD_OR_REMOVE, view=View.PUBLIC)
 NOMINAL = 1200
 SIZES = ((457, 881), (1319, 509))  # true ones, of two data sets
-
-
-@pytest.fixture(autouse=True)
-def _instant_forecasts(monkeypatch):
-    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
-    monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
-    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
 
 def rows(sizes):
@@ -105,14 +97,9 @@ def fitted(sizes, place):
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
     """Return fits of two data sets of other sizes, with the same nominal number."""
-    patch = pytest.MonkeyPatch()
-    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
-    patch.setattr(planner, "run_simulation", lambda *_: scores)
-    patch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
     place = tmp_path_factory.mktemp("ledgers")
-    found = [fitted(sizes, place / f"{i}.ledger") for i, sizes in enumerate(SIZES)]
-    patch.undo()
-    return found
+    with instant_plans():
+        return [fitted(sizes, place / f"{i}.ledger") for i, sizes in enumerate(SIZES)]
 
 
 class TestSecrecy:

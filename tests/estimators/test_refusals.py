@@ -10,8 +10,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.builders import logistic
 from tests.estimators.test_tables import AWKWARD, COST, SICK
+from tests.evaluation.test_score import Threshold
 from tests.grouped import grouped
-from tests.refusals import SNAPSHOTS, check_refusals
+from tests.refusals import SNAPSHOTS, check_refusals, check_rows
 
 from dpadmm.estimators import (
     PrivateLinearRegression,
@@ -81,3 +82,9 @@ def test_refused_and_nothing_spent(snapshot, tmp_path, monkeypatch):
             assert held.statement().releases == 0
     said = [line for line in (SNAPSHOTS / "estimators.txt").read_text().splitlines() if not line.startswith(">>>")]
     assert not [line for line in said if "Jane" in line or "SECRET" in line]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_statements(snapshot):
+    """Every row of tests/snapshots/refusals/statements.txt: what fits, searches and figures say of their privacy."""
+    check_rows(snapshot, "statements", globals())

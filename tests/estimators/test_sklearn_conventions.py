@@ -26,7 +26,7 @@ from dpadmm.estimators import (
 )
 from dpadmm.privacy.protection import Protection
 from dpadmm.privacy.releases import Origin
-from dpadmm.settings import CellRules, Privacy, TrainingOptions
+from dpadmm.settings import CellRules, TrainingOptions
 
 simulated = pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
 
@@ -42,13 +42,6 @@ def test_a_fit_states_its_privacy(make):
     assert said.protection == Protection(records_per_person=2)
     assert said.noise.least_scale > 0
     assert said.strength.value == "certified"
-    text = str(said)
-    assert "epsilon 1 at delta 1e-05" in text
-    assert "Protects    every person's up to 2 records (replace-one) from the eavesdropper" in text
-    assert text.splitlines()[0] == (
-        "Covers      the model, starting from the rows as provided; not earlier steps fitted on these rows, scores "
-        "computed on them, or choices made by looking at them"
-    )
     assert said.is_private_release
     assert len(model.history_) == 1
     assert model.plan_.task.target.epsilon == 1.0
@@ -259,13 +252,6 @@ def test_no_paper_speaks_where_its_noise_was_not_asked_for(table):
     public = {"epsilon": 2.0, "delta": 1e-5, "feature_bounds": (-1, 1), "method": "r-admm"}
     said = PrivateLogisticRegression(**grouped(**public)).fit(X, y, groups=groups).privacy_
     assert "claimed" not in str(said).lower()
-
-
-def test_a_user_is_more_than_one_record(table):
-    X, y, _, groups = table
-    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), privacy=Privacy(unit="user"))
-    said = model.fit(X, y, groups=groups).privacy_
-    assert "Protects    all records of one user (replace-one) from the eavesdropper" in str(said)
 
 
 def test_the_epsilon_is_always_shown():

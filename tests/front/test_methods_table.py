@@ -45,6 +45,8 @@ _STATED: dict[str, dict[str, Any]] = {
     "dp-prox-sgd": {"step": 0.5, "batch": 5, "clip": 0.5},
     "dp-gd": {"step": 0.5},
     "noisy-gradients": {"step": 0.5},
+    "noisy-gradients-preconditioned": {"share": 0.2},
+    "dp-gd-preconditioned": {"momentum": 0.5},
     "dp-dgd": {"step": 0.5, "decay": 0.9},
     "linearised-admm": {"rho": 0.5},
     "output-perturbation": {"rounds": 1, "mu": 0.1},

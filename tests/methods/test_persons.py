@@ -29,7 +29,7 @@ TARGET = Target(1.0, 1e-5)
 CERTIFIED = (
     *("dp-dgd", "dp-gd", "fp-centralised", "fp-coordinator", "fp-federated", "fp-walk", "linearised-admm"),
     *("noisy-gradients", "output-perturbation", "p-admm", "p-admm-recycled", "dp-cd", "fp-general"),
-    *("consensus", "consensus-gaussian"),
+    *("consensus", "consensus-gaussian", "noisy-gradients-preconditioned", "dp-gd-preconditioned"),
 )
 REFUSED = ("dvp", "m-admm", "r-admm", "ps-admm", "dp-sgd", "dp-prox-sgd", "fp-lasso")
 # A bound in the l1 norm is reached along diagonals only; the walk's own worst case is a user's.

@@ -79,10 +79,10 @@ def test_a_stated_base_rate_is_what_is_forecast():
 
 
 def test_a_plan_says_where_its_simulations_were_smaller():
-    large = plan(Task(sizes=(40_000,) * 2, dimension=90, loss=Logistic(), target=Target(1.0, 1e-5)))
+    large = plan(Task(sizes=(10_000,) * 2, dimension=90, loss=Logistic(), target=Target(1.0, 1e-5)))
     assert large.simulated == SimulatedExtent(MOST_RECORDS // 2, MOST_WIDTH, MOST_SIGNAL_ROUNDS)
     rounds = f"{MOST_SIGNAL_ROUNDS} of {large.rounds} rounds"
-    sizes = f"{MOST_RECORDS // 2} of 80000 records, {MOST_WIDTH} of 90 features, {rounds}"
+    sizes = f"{MOST_RECORDS // 2} of 20000 records, {MOST_WIDTH} of 90 features, {rounds}"
     assert f"Simulated {sizes}" in " ".join(large.describe().split())
     assert large.as_json()["simulated"]["limits"].startswith(sizes)
     small = plan(TASK, method="output-perturbation")

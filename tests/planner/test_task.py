@@ -30,7 +30,7 @@ def test_the_public_side_of_the_functions_has_the_constants_and_no_values(make_s
 def test_planning_takes_public_facts_only(make_silos):
     """Nothing that holds records fits into a task, and planning has no other way."""
     silos = make_silos((40, 60))
-    assert set(inspect.signature(plan).parameters) == {"task", "method", "n_models"}
+    assert set(inspect.signature(plan).parameters) == {"task", "method", "n_models", "is_federated"}
     for smuggled in (silos, EmpiricalRisk(silos, Logistic()), silos.features):
         with pytest.raises(InputError, match="public facts"):
             plan(smuggled)

@@ -45,7 +45,8 @@ class TestTightness:
 
     def test_which_methods_are_attacked(self):
         assert {subject.method for subject in SUBJECTS} == {
-            "noisy-gradients", "fp-coordinator", "consensus-gaussian", "column-profile", "curvature", "own-costs"
+            "noisy-gradients", "fp-coordinator", "consensus-gaussian", "column-profile", "curvature", "own-costs",
+            "noisy-gradients-preconditioned",
         }  # fmt: skip
         assert {subject.protection.colluders for subject in SUBJECTS} == {0, 1}
 

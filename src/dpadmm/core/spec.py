@@ -103,7 +103,7 @@ class RunSpec:
         """Return every release of one model's rounds; `is_secure` counts the rounding to a grid (C8)."""
         if is_secure in self._plans:
             return self._plans[is_secure]
-        setting, facts = self.setting, self.facts
+        setting, facts, size = self.setting, self.facts, self.method.message_size(self.setting.problem.dimension)
         check_fit(self.method, setting.problem, setting.network)
         mechanisms = mechanisms_of(self.method, setting)
         families = {mechanism.family for mechanism in mechanisms}
@@ -114,9 +114,7 @@ class RunSpec:
             self.target,
             self.schedule,
             silos_per_person=setting.protection.silos_per_person,
-            on_grid=partial(vector_on_grid, dimension=setting.problem.dimension, shares=facts.shares)
-            if has_grid
-            else None,
+            on_grid=partial(vector_on_grid, dimension=size, shares=facts.shares) if has_grid else None,
             shares=facts.shares,
         )
         if is_secure:

@@ -18,6 +18,7 @@ from dpadmm.estimators.exposure import CountDataset, of_table, positive_numbers
 from dpadmm.estimators.owners import RowOwners
 from dpadmm.models.predict import predict_from_scores
 from dpadmm.planner.resolved import ResolvedSettings, check_fit_arguments
+from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Poisson
 from dpadmm.settings import FitSettings, like
@@ -109,6 +110,12 @@ class PrivatePoissonRegressor(RegressorMixin, PrivateLinearModel):  # type: igno
         number, weights, base = len(np.asarray(y)), None, None
         rows = owners.layout(number).rows
         if X.weights is not None:
+            who = settings.protection
+            if who.unit is Unit.PERSON or not who.relation.has_public_sizes:
+                raise InputError(
+                    "sample_weight is public and has one number for each row, but how many rows there are, or a person "
+                    "has, is hidden here. Leave it out."
+                )
             weights = positive_numbers("sample_weight", X.weights, number)[np.concatenate(rows)]
         if training.exposure is not None:
             return of_table(dataset, training, weights), none

@@ -160,7 +160,7 @@ def new_data(estimator: BaseEstimator, X: Any) -> Matrix:
 
 
 ASSUMED_ROWS = "rows are divided by the square root of the number of features and shortened to norm 1"
-_BY_SCHEMA = "cells are encoded by the public schema and the released column profile, and long rows are shortened"
+_BY_SCHEMA = "cells are encoded by the public schema and the released column profile; long rows are bounded"
 
 
 def array_dataset(
@@ -181,10 +181,10 @@ def array_dataset(
         box = low.tolist(), high.tolist()
     while label.name in names:  # a column may be called so
         label = replace(label, name=label.name + "_")
-    layout = owners.layout(X.shape[0])
+    layout, is_whole = owners.layout(X.shape[0]), owners.groups is None and owners.persons is None
     return Dataset(
         Schema.of_array(names, label, box, has_intercept=has_intercept),
-        [ArrayRows(X[part], labels[part]) for part in layout.rows],
+        [ArrayRows(X, labels)] if is_whole else [ArrayRows(X[part], labels[part]) for part in layout.rows],
         own=own,
         columns=tuple(f"X[{j}]" for j in range(X.shape[1])),  # as `ledger_data` has them
         ledger_columns=lambda is_whole: ledger_data(X, y, None if is_whole else owners.groups, owners.persons),
@@ -196,7 +196,7 @@ def array_dataset(
 def describe_rows(own: RowEncoding | None, *, has_bounds: bool, has_norm: bool) -> str:
     """Say what is done to a row of an array before training."""
     if own is None:
-        return "every feature is clipped to its public bounds, centred and scaled, and long rows are shortened"
+        return "every feature is clipped to its public bounds, centred and scaled, and long rows are bounded"
     if not has_norm:
         return ASSUMED_ROWS
     parts = ["every feature is clipped to its public bounds and scaled to -1..1"] if has_bounds else []

@@ -23,6 +23,7 @@ _NAMES = {
     "noisy_gradients": "NoisyGradients",
     "output_perturbation": "OutputPerturbation",
     "p_admm": "PADMM",
+    "preconditioned": "PreconditionedGradients PreconditionedSilos",
     "ps_admm": "PSADMM",
     "r_admm": "RADMM",
     "recycled": "RecycledPADMM",

@@ -30,6 +30,7 @@ from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec, MessageKind
+from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL, LocalFunction, tolerance_of
 from dpadmm.privacy.protection import ONE_RECORD, Certificate, NeighbouringRelation, Protection, Unit, View
 from dpadmm.privacy.releases import FixedSizeSampling, PoissonSampling
@@ -138,7 +139,9 @@ class Agents:
 
 
 class NoiseHook(Protocol):
-    """Where noise enters a step; the loop hands it in."""
+    """Where noise enters a step; the loop hands it in. plan: how much, by message kind and round: a public fact."""
+
+    plan: NoisePlan
 
     def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
         """Return `values` (agents, d, R) with the noise of round k for this message kind added."""
@@ -148,7 +151,9 @@ class NoiseHook(Protocol):
 
 
 class OneNoise:
-    """Takes sums as a trusted coordinator does: all messages added up, one noise on the sum."""
+    """Takes sums as a trusted coordinator does: all messages added up, one noise on the sum; no plan says how much."""
+
+    plan = NoisePlan({})
 
     def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
         """Subclasses say which noise."""
@@ -331,6 +336,11 @@ class Setting:
         return with_rounding(
             local, dimension=self.problem.dimension, size=size, ridge=longest_ridge(constants.strong_convexity, size)
         )
+
+    def local_curvature(self, agent: int) -> LocalFunction:
+        """Return the public side of one agent's function where matrices are released, with what rounding costs (C7)."""
+        size = self.problem.functions.constants.record_curvature
+        return with_rounding(self.local(agent), dimension=self.problem.dimension, size=size, order=2)
 
     def local_gradients(self) -> list[LocalFunction]:
         """Return those of all agents, where their gradients are added up before the noise."""
@@ -535,6 +545,10 @@ class Method(ABC):
     def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """Return the private releases of a run, message kind by message kind; none, and nothing protects anybody."""
         return ()
+
+    def message_size(self, dimension: int) -> int:
+        """Return how many numbers its longest message has: as many as a model."""
+        return dimension
 
     @property
     def needs_network(self) -> bool:

@@ -28,6 +28,7 @@ from dpadmm.methods.m_admm import MADMM
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.output_perturbation import OutputPerturbation
 from dpadmm.methods.p_admm import PADMM
+from dpadmm.methods.preconditioned import PreconditionedGradients, PreconditionedSilos
 from dpadmm.methods.ps_admm import PSADMM
 from dpadmm.methods.r_admm import RADMM, BareRADMM
 from dpadmm.methods.recycled import RecycledPADMM
@@ -55,6 +56,8 @@ METHODS: tuple[type[Method], ...] = (
     DPProxSGD,
     DPGD,
     NoisyGradients,
+    PreconditionedGradients,
+    PreconditionedSilos,
     DPDGD,
     LinearisedADMM,
     OutputPerturbation,

@@ -106,8 +106,8 @@ class NoisePlan:
         return NoisePlan({(replace(kind, name=prefix + kind.name), k): row for (kind, k), row in self.releases.items()})
 
     def noise_in_sum(self, kind: MessageKind, k: int, n_agents: int) -> float:
-        """Return the noise in the sum of all agents' values of a message kind and round."""
-        row = self.releases[kind, k]
+        """Return the noise in the sum of all agents' values of a message kind and round; 0 where none is planned."""
+        row = self.releases.get((kind, k), {})
         squares = [seen_noise(release) ** 2 for release in row.values()]
         return math.sqrt(squares[0] * n_agents if None in row else math.fsum(squares))
 

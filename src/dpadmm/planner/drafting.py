@@ -66,7 +66,7 @@ def draft(
     protection = _common(entries, schema)
     sizes = _sizes(entries, protection, nominal_records)
     asked = ResolvedSettings(settings=FitSettings(epsilon=target.epsilon, delta=target.delta), protection=protection)
-    made = make_plan(asked.table_task(sizes, schema))
+    made = make_plan(asked.table_task(sizes, schema), is_federated=True)
     for entry in entries:
         if made.method not in entry.methods:
             raise InputError(

@@ -445,7 +445,8 @@ def train_models(simulation: Simulation, silos: Silos, number: int = 0) -> Float
     protection = ONE_RECORD if View.EAVESDROPPER in method.about.views(n_silos) else Protection(view=View.PUBLIC)
     sizes, budget = tuple(silos.sizes.tolist()), _PURE_BUDGET if method.about.is_pure else _BUDGET
     task = Task(sizes=sizes, dimension=simulation.dimension, loss=loss, target=budget, protection=protection)
-    run = run_of(Candidate(task, method, simulation.rounds, simulation.time / simulation.rounds, simulation.mu))
+    step = simulation.time / simulation.rounds
+    run = run_of(Candidate(task, method, simulation.rounds, step, simulation.mu, simulation.form))
     exact = replace(run, setting=replace(run.setting, tolerance=1e-12))
     noise = scale_noise(exact.noise_plan(is_secure=False), simulation.tau / unit_noise(task, method, simulation.rounds))
     problem = replace(run.setting.problem, functions=task.risk(silos, simulation.mu))

@@ -30,11 +30,12 @@ _FINENESS = 2**26
 class PersonWeights:
     """The weights (n,) of a silo's rows, those of a person at most 1 in sum, and how many persons there are.
 
-    The number of persons is public, that of the rows is not.
+    The number of persons is public, that of the rows is not. codes: (n,) the number of each row's person, if known.
     """
 
     weights: Floats = field(repr=False)
     persons: int
+    codes: Ints | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse weights that are none, and fewer persons than the weights of the rows make."""
@@ -73,7 +74,7 @@ class PersonRows:
         most = len(codes) if keep is None else checks.count("keep", keep)
         kept = np.flatnonzero(place < most)
         weights = (_FINENESS // np.minimum(counts, most)) / _FINENESS
-        return cls(kept, PersonWeights(weights[codes[kept]], len(counts)))
+        return cls(kept, PersonWeights(weights[codes[kept]], len(counts), codes[kept]))
 
 
 # Rows scaled to a norm bound come out up to a few ulps above it; that is rounding, not a broken promise.
@@ -105,6 +106,8 @@ class Silos:
     class_weights: (n,) public weights of the rows or their classes, above 0 and at most 1 (C13); None where all count
         the same.
     base_scores: (n,) what is added to the rows' scores, the logarithms of exposures (C20); None where nothing is.
+    weighs_long_rows: rows longer than `row_norm` are not refused, but count `min(1, row_norm^2/||a||^2)`: a row's
+        weight follows from its own features, and `w ||a||`, `w ||a||^2` are within what a row of norm `row_norm` has.
 
     >>> silos = Silos.from_parts([np.eye(2), np.eye(2)[:1]], [np.ones(2), -np.ones(1)], row_norm=1.0)
     >>> silos.n_agents, silos.sizes.tolist(), silos.dimension
@@ -120,6 +123,7 @@ class Silos:
     people: tuple[PersonWeights, ...] | None = field(default=None, repr=False)
     class_weights: Floats | None = field(default=None, repr=False)
     base_scores: Floats | None = field(default=None, repr=False)
+    weighs_long_rows: bool = False
     n_agents: int = field(init=False, repr=False, compare=False)
     dimension: int = field(init=False, repr=False, compare=False)
     is_sparse: bool = field(init=False, repr=False, compare=False)
@@ -134,10 +138,11 @@ class Silos:
             # More could be lost in rounding than certificates count (C7). It follows from public facts alone: if one
             # row decided, it would change how all others are rounded.
             features = features.toarray()
+        lengths = [np.zeros(0)]
         for first in range(0, features.shape[0], PART):
-            rows = row_block(features, slice(first, min(first + PART, features.shape[0])))
-            is_short = row_norms(rows) <= row_norm * (1 + ROW_NORM_SLACK)
-            if not is_short.all():
+            lengths.append(row_norms(row_block(features, slice(first, min(first + PART, features.shape[0])))))
+            is_short = lengths[-1] <= row_norm * (1 + ROW_NORM_SLACK)
+            if not (is_short.all() or self.weighs_long_rows):
                 place = first + int(np.argmin(is_short))
                 silo = self.names[int(np.searchsorted(self.offsets, place, side="right")) - 1]
                 raise InputError(
@@ -165,6 +170,9 @@ class Silos:
             self.base_scores.shape == self.labels.shape and np.isfinite(self.base_scores).all()
         ):
             raise InputError("Base scores must be one finite number per row.")
+        if self.weighs_long_rows:
+            own = np.minimum(1.0, row_norm / np.maximum(np.concatenate(lengths), row_norm)) ** 2
+            weights = own if weights is None else own * weights
         if nominal is not None:
             if len(nominal) != len(sizes):
                 raise InputError(
@@ -186,8 +194,14 @@ class Silos:
         names: Sequence[str] | None = None,
         nominal: Sequence[int] | None = None,
         people: Sequence[PersonWeights] | None = None,
+        *,
+        is_copied: bool = True,
+        weighs_long_rows: bool = False,
     ) -> "Silos":
-        """Stack one feature matrix and one label vector per agent; refuse anything unusable, naming the silo."""
+        """Stack one feature matrix and one label vector per agent; refuse anything unusable, naming the silo.
+
+        is_copied: whether a single matrix is copied too, since whoever holds it may change it.
+        """
         checks.positive("row_norm", row_norm)
         if len(features) == 0:
             raise InputError("At least one silo is needed; got none.")
@@ -205,13 +219,14 @@ class Silos:
                 widths = sorted([parts[0].shape[1], parts[-1].shape[1]])
                 raise InputError(f"All silos must have the same columns; got tables with {widths} columns.")
         return cls(
-            as_kernels_need(stack_rows(parts)),
+            as_kernels_need(stack_rows(parts) if is_copied or len(parts) > 1 else parts[0]),
             np.concatenate(targets),
             np.array(ends, dtype=np.int64),
             row_norm,
             names,
             None if nominal is None else np.array(nominal, dtype=np.int64),
             None if people is None else tuple(people),
+            weighs_long_rows=weighs_long_rows,
         )
 
     def with_nominal(self, sizes: Sequence[int]) -> "Silos":
@@ -247,7 +262,8 @@ class Silos:
         people = None if self.people is None else tuple(self.people[int(i)] for i in agents)
         classes = None if self.class_weights is None else self.class_weights[index]
         base = None if self.base_scores is None else self.base_scores[index]
-        silos = Silos(features, self.labels[index], offsets, self.row_norm, names, nominal, people, classes, base)
+        made = self.row_norm, names, nominal, people, classes, base, self.weighs_long_rows
+        silos = Silos(features, self.labels[index], offsets, *made)
         vars(silos).update(is_small=self.is_small)  # so that an agent's sums have the same bits alone and among others
         return silos
 
@@ -288,7 +304,8 @@ def _check_features(name: str, table: Any, *, may_be_empty: bool = False) -> Mat
     if features.shape[1] == 0:
         raise InputError(f"{name} has no columns; at least one feature is needed.")
     values = features if isinstance(features, np.ndarray) else features.data
-    if not np.isfinite(values).all():
+    # A finite sum has finite terms alone, and takes no memory.
+    if not np.isfinite(values.sum()) and not np.isfinite(values).all():
         raise InputError(f"{name}: features hold NaN or infinite values. Fill them with a public constant.")
     return features
 
@@ -498,11 +515,11 @@ def row_sums(rows: Matrix, values: Floats) -> Floats:
     return np.asarray(total.value())
 
 
-def gram_sum(rows: Matrix, weights: Floats) -> Floats:
-    """Return `rows' diag(weights) rows` as a dense matrix, added up in runs (C7)."""
+def gram_sum(rows: Matrix, weights: Floats | None) -> Floats:
+    """Return `rows' diag(weights) rows` as a dense matrix, added up in runs (C7); weights None: all are 1."""
     total = PairwiseSum()
     for run in _runs(rows):
-        total.add(gram(row_block(rows, run), weights[run]))
+        total.add(gram(row_block(rows, run), None if weights is None else weights[run]))
     return np.asarray(total.value())
 
 

@@ -31,6 +31,8 @@ PERSON = "a person with three rows, with one row in the other world, pulled to o
 SOFTMAX = "two badly misclassified records of three classes, nearly opposite (capped softmax)"
 ADDED = "the only record of a silo, there or not (saturated Huber; add-or-remove)"
 
+TURNED = "one record, its row at a right angle to the one that replaces it (saturated Huber)"
+
 FAR = 1e4
 """A label no run comes near: the Huber slope stays at its bound. Small enough for rounding not to matter."""
 
@@ -65,6 +67,24 @@ def saturated(
         return Problem.of(EmpiricalRisk(silos, Huber(1.0), mu=mu), weighting)
 
     return world(1.0), world(-1.0)
+
+
+def turned(n_agents: int = 2, records: int = 2, at: int = 0) -> Pair:
+    """Return Huber regressions in the plane: one record's row is along one axis in P, along the other in Q.
+
+    The sum of `a a'/n` moves by `sqrt(2)/n`, which is as far as it can. The other records of agent `at` are silent;
+    agents before it hold more.
+    """
+    sizes = [records + max(at - i, 0) for i in range(n_agents)]
+
+    def world(axis: int) -> Problem:
+        rows = [np.full((size, 2), 0.5) for size in sizes]
+        rows[at] = np.zeros((records, 2))
+        rows[at][0, axis] = 1.0
+        labels = [np.full(size, FAR) if i == at else _ordinary(size) for i, size in enumerate(sizes)]
+        return Problem.of(EmpiricalRisk(Silos.from_parts(rows, labels, row_norm=1.0), Huber(1.0)), Weighting.EQUAL)
+
+    return world(0), world(1)
 
 
 def person(n_agents: int = 2, others: int = 1, rows: int = 3) -> Pair:

@@ -71,7 +71,7 @@ class MaskedMessages:
 class Transcript:
     """A batch of runs: the draws in order, messages and broadcasts by round, and the final estimate (d, R).
 
-    envelopes: of every sum under masks, by message kind and round.
+    masked: of every sum under masks, by message kind and round. plan: of the noise, a public fact.
     """
 
     events: tuple[Event, ...]
@@ -79,6 +79,7 @@ class Transcript:
     broadcasts: tuple[Floats, ...]
     estimate: Floats
     masked: Mapping[tuple[MessageKind, int], MaskedMessages] = field(default_factory=dict, repr=False)
+    plan: NoisePlan = field(default=OneNoise.plan, repr=False)
 
     def traffic(self, wire: Wire) -> tuple[Floats, ...]:
         """Return what travels in sight."""
@@ -118,7 +119,7 @@ class RunSetup:
 
 def record(stage: Stage, world: Any, noise: NoiseHook) -> Transcript:
     """Run on this data with this noise and keep everything."""
-    run = stage.run(world, _Recorder(noise))
+    run = replace(stage.run(world, _Recorder(noise)), plan=noise.plan)
     return replace(run, masked=noise.masked) if isinstance(noise, OpenNoise) else run
 
 
@@ -159,6 +160,7 @@ class _Recorder(OneNoise):
 
     def __init__(self, noise: NoiseHook) -> None:
         self.noise = noise
+        self.plan = noise.plan
         self.events: list[Event] = []
 
     def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
@@ -183,6 +185,10 @@ class Prompter(OneNoise):
     own: Any
     here: Any
     events: list[Event] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """The plan is that of the recorded run."""
+        self.plan = self.recorded.plan
 
     def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
         """Return what was sent at this point of the recorded run."""

@@ -30,6 +30,7 @@ from dpadmm.methods.m_admm import MADMM
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.output_perturbation import OutputPerturbation
 from dpadmm.methods.p_admm import PADMM
+from dpadmm.methods.preconditioned import PreconditionedGradients, PreconditionedSilos
 from dpadmm.methods.ps_admm import PSADMM, Averaging
 from dpadmm.methods.r_admm import RADMM
 from dpadmm.methods.recycled import RecycledPADMM
@@ -255,6 +256,31 @@ def _(cls: type[NoisyGradients], seed: int) -> tuple[WorstCase, ...]:
         WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 5),
         WorstCase(neighbours.ADDED, method, neighbours.added(), 5, protection=added),
         WorstCase(neighbours.PERSON, method, neighbours.person(), 5, protection=Protection(unit=Unit.PERSON)),
+    )
+
+
+@_of(PreconditionedGradients)
+def _(cls: type[PreconditionedGradients], seed: int) -> tuple[WorstCase, ...]:
+    """A Huber regression, a row at a right angle to the one that replaces it, a record that is there or not."""
+    method, added = cls(), Protection(relation=NeighbouringRelation.ADD_OR_REMOVE, view=View.PUBLIC)
+    return (
+        *_preconditioned(method),
+        WorstCase(neighbours.ADDED, method, neighbours.added(), 5, protection=added),
+        WorstCase(neighbours.PERSON, method, neighbours.person(), 5, protection=Protection(unit=Unit.PERSON)),
+    )
+
+
+@_of(PreconditionedSilos)
+def _(cls: type[PreconditionedSilos], seed: int) -> tuple[WorstCase, ...]:
+    """A Huber regression, and a row at a right angle to the one that replaces it."""
+    return _preconditioned(cls())
+
+
+def _preconditioned(method: PreconditionedGradients) -> tuple[WorstCase, ...]:
+    pulled, turned = neighbours.saturated(2, records=2, at=1), neighbours.turned(2, records=2, at=1)
+    return (
+        WorstCase(neighbours.PULLED, method, pulled, 5),
+        WorstCase(neighbours.TURNED, replace(method, share=0.9), turned, 3),
     )
 
 
