@@ -14,6 +14,7 @@ from dpadmm.data.tables import SiloTable, check_no_copies
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Protection, Unit
 
+pytestmark = pytest.mark.usefixtures("instant_forecasts")
 SPEND = ("--epsilon", "1", "--delta", "1e-5")
 COMMANDS = {
     "fit": ("fit", "north.csv", "COPY", "--schema", "schema.json", *SPEND, "--out", "m.json"),

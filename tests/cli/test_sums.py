@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import pytest
+from tests.builders import instant_plans
 
 from dpadmm.core.model import ReleasedModel
 from dpadmm.privacy.protection import Protection, View
+
+pytestmark = pytest.mark.usefixtures("instant_forecasts")
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +23,8 @@ def sums(cli, study, tmp_path_factory):
             files[-1].write_text("\n".join([header, *rows[part::2]]) + "\n")
     args = (*map(str, files), "--schema", study.schema, "--epsilon", "1", "--delta", "1e-5")
     places = ("--out", str(folder / "model.json"), "--ledger", str(folder / "sums.ledger"))
-    result = cli.run("fit", *args, *places, "--budget", "3", "--view", "aggregate")
+    with instant_plans():
+        result = cli.run("fit", *args, *places, "--budget", "3", "--view", "aggregate")
     assert result.exit_code == 0, result.output
     return folder, args, result.stdout
 
