@@ -367,6 +367,14 @@ class TrainingOptions(SettingsRecord):
     threshold: float | None = setting(
         None, "For estimators: predict the second of two classes above this probability.", on_command_line=False
     )
+    wanted: tuple[str, ...] = setting(
+        (),
+        "With inference: a column, or column=category, without which the fit is of no use; may be repeated. If there "
+        "is no hope of its interval, the fit stops with only the column profile spent.",
+        metavar="COEFFICIENT",
+        typed=list[str] | None,
+        check=_texts,
+    )
     anyway: bool = setting(False, "Train even if no useful model is expected. Estimators always do, with a warning.")
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpadmm.core.task import Aim
 from dpadmm.data.columns import ArrayLabel, BinaryLabel, Categorical, Numeric, RealLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import Schema
@@ -111,6 +112,23 @@ def test_the_pipeline_of_a_table_predicts_the_same(base, kind, by_bounds):
             agree(pipeline.predict_proba(rows), model.predict_proba(rows, cells=cells))
     shuffled = rows_of().iloc[:, ::-1]
     assert (model.to_sklearn().predict(shuffled) == model.to_sklearn().predict(rows_of())).all()
+
+
+@pytest.mark.parametrize("kind", ["logistic", "number"])
+def test_models_with_coefficients_for_reports_are_linear_everywhere(base, read, kind):
+    """Their rows are never shortened, and numbers never moved within the label's range."""
+    model, rows = of_table(base, kind), rows_of()
+    model = replace(model, encoding=model.schema.encoding_for_coefficients(1.0), aim=Aim.INFERENCE)
+    encoded = dense(read_rows(model, rows, "X", CellRules(), is_labelled=False).features)
+    assert (np.linalg.norm(encoded, axis=1) > 1.1).mean() > 0.3
+    found = [read(json.loads(model.to_plain_json()), row) for row in rows.to_dict("records")]
+    if kind == "number":
+        assert np.any(model.predict(rows) > PRICE.upper)
+        agree(model.to_sklearn().predict(rows) / 43, model.predict(rows) / 43)
+        agree(np.array(found) / 43, model.predict(rows) / 43)
+    else:
+        agree(model.to_sklearn().predict_proba(rows), model.predict_proba(rows))
+        agree(np.array(found), model.predict_proba(rows))
 
 
 def test_rows_are_really_shortened_and_clipped(base):

@@ -11,10 +11,9 @@ from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import View
 from dpadmm.queries import curvature
-from dpadmm.queries.curvature import curvature_messages
 from dpadmm_research.audit.attacks import Afresh
 from dpadmm_research.audit.audit import STANDARD, audit
-from dpadmm_research.audit.curvature import curvature_subjects
+from dpadmm_research.audit.curvature import curvature_subjects, matrices
 
 SUBJECTS = curvature_subjects()
 HEADLINE = SUBJECTS[0]
@@ -22,7 +21,7 @@ HEADLINE = SUBJECTS[0]
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.pair)
 def test_every_pair_reaches_its_bound(subject):
-    p, q = (curvature_messages(world, np.zeros((2, 1))).sum(axis=0) for world in subject.worlds)
+    p, q = (matrices(world, has_products=subject.has_products).sum(axis=0) for world in subject.worlds)
     (release,) = subject.plan(STANDARD)
     assert 0.999 < np.linalg.norm(p - q) / release.bound <= 1
 

@@ -94,6 +94,8 @@ class Dataset:
     people: of every silo, what its rows count where a person may have several; None where every row counts one.
     class_shares: how much a row counts by its class, at most 1, in the classes' order; None where all count the same.
     assumed: what the statement of a model says beyond its certificates.
+    for_coefficients: whether rows keep their length. scales_target: whether a profile counts the number to predict
+        after the columns, and that is centred and scaled by it.
     """
 
     schema: Schema
@@ -106,6 +108,8 @@ class Dataset:
     people: Sequence[PersonWeights] | None = field(default=None, repr=False)
     class_shares: tuple[float, ...] | None = None
     assumed: tuple[str, ...] = ()
+    for_coefficients: bool = False
+    scales_target: bool = False
 
     @classmethod
     def of_tables(
@@ -146,7 +150,8 @@ class Dataset:
     @property
     def form(self) -> ProfileForm | None:
         """What a profile would count; None where the encoding is the user's own, so that none is needed."""
-        return None if self.own is not None else ProfileForm(self.schema.columns)
+        target = self.schema.target_columns if self.scales_target else ()
+        return None if self.own is not None else ProfileForm((*self.schema.columns, *target))
 
     @property
     def n_classes(self) -> int:
@@ -188,20 +193,28 @@ class Dataset:
         form = self.form
         assert form is not None
         weights = [None] * len(self.rows) if self.people is None else [each.weights for each in self.people]
-        found = np.stack([part.counts(form, own) for part, own in zip(self.rows, weights, strict=True)])
+        parts, columns = list(zip(self.rows, weights, strict=True)), ProfileForm(self.schema.columns)
+        found = np.stack([part.counts(columns, own) for part, own in parts])
+        if form != columns:  # the number to predict comes last
+            found = np.hstack([found, np.stack([self.schema.count_target(part.labels, own) for part, own in parts])])
         return found / np.array(self.sizes)[:, None] if per_user else found
 
     def encoding(self, clip_radius: float | None, profile: ReleasedProfile | None) -> RowEncoding:
         """Return the user's own encoding, or the planned one."""
         if self.own is not None:
-            return self.own
+            return replace(self.own, keeps_length=self.for_coefficients)
         assert clip_radius is not None
-        return self.schema.encoding(clip_radius, profile)
+        if not self.for_coefficients:
+            return self.schema.encoding(clip_radius, profile)
+        return self.schema.encoding_for_coefficients(clip_radius, profile, scales_target=self.scales_target)
 
     def silos(self, encoding: RowEncoding, n_models: int = 1) -> list[Silos | SiloStream]:
         """Return the encoded rows of all silos for each model; with several, labels are +1 for its class, else -1."""
         norm = self.schema.row_norm
+        centre, scale = encoding.target_centre, encoding.target_scale
         labels = [part.labels for part in self.rows if part.labels is not None]
+        if (centre, scale) != (0.0, 1.0):
+            labels = [(each - centre) / scale for each in labels]
         if len(labels) < len(self.rows):
             from dpadmm.data.encoded import LabelUse, encoded_silos  # late: they read Parquet
             from dpadmm.data.parquet import StreamedRows
@@ -218,7 +231,8 @@ class Dataset:
         made: list[Silos | SiloStream] = []
         for number in range(n_models):
             own = labels if n_models == 1 else [np.where(each == number, 1.0, -1.0) for each in labels]
-            silos = Silos.from_parts(features, own, norm, self.names, self.nominal, self.people, is_copied=False)
+            facts, long = (self.names, self.nominal, self.people), encoding.keeps_length
+            silos = Silos.from_parts(features, own, norm, *facts, is_copied=False, weighs_long_rows=long)
             made.append(silos if weights is None else replace(silos, class_weights=weights))
         return made
 

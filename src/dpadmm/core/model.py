@@ -6,7 +6,7 @@ be handed out under the guarantee they state. What is done with a model is in `m
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -438,15 +438,15 @@ class ReleasedModel:
 
         return model_text(self)
 
-    def summary(self, level: float = 0.95) -> "CoefficientTable":
+    def summary(self, level: float = 0.95, reference: Mapping[str, str | int] | None = None) -> "CoefficientTable":
         """Return the coefficients in the units of the table, with confidence intervals where there are any (C14).
 
         Print it, or take its `frame()` or `records()`. level: of the intervals, in (0, 1); any number of tables may be
-        made of one release. Models of two classes only.
+        made of one release. reference: {column: category to compare others with}, else the commonest.
         """
         from dpadmm.inference.summary import summary_of
 
-        return summary_of(self, level)
+        return summary_of(self, level, reference)
 
     def report(
         self,

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
-from dpadmm.problems.losses import AnyLoss, LabelKind, Logistic, Poisson, Softmax, loss_kind
+from dpadmm.problems.losses import AnyLoss, Huber, LabelKind, Logistic, Poisson, Softmax, loss_kind
 from dpadmm.problems.problem import CountRisk, EmpiricalRisk, PublicFunctions, SoftmaxRisk, risk_of
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
@@ -21,6 +20,10 @@ from dpadmm.problems.streams import SiloStream, StreamedRisk
 
 _LEAST = 1e-100
 _USUAL_BINS = 21  # of a column of numbers
+
+
+INFERENCE_LOSS = Huber(3.0)
+"""What linear regressions with intervals fit to a number in units of its deviation: squares, residuals clipped at 3."""
 
 
 class Aim(Enum):
@@ -35,6 +38,7 @@ class TableShape:
     """Public facts about a table that is encoded as the plan says.
 
     n_numeric: columns of numbers. categories: how many each categorical column has. counts: bins of a profile in all.
+    n_targets: numbers to predict that a profile counts beside the columns, 0 or 1.
     shares: of the records in each of these categories, by a profile that was released before; none without one.
     """
 
@@ -42,6 +46,7 @@ class TableShape:
     categories: tuple[int, ...] = ()
     counts: int = 0
     shares: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
+    n_targets: int = 0
 
     def __post_init__(self) -> None:
         """Refuse a table without columns."""
@@ -49,15 +54,16 @@ class TableShape:
             raise InputError("A table needs at least one column, got none.")
         object.__setattr__(self, "categories", tuple(checks.count("categories", k) for k in self.categories))
         if not self.counts:  # as many as usual columns have
-            object.__setattr__(self, "counts", _USUAL_BINS * self.n_numeric + sum(k + 1 for k in self.categories))
+            numbers = self.n_numeric + self.n_targets
+            object.__setattr__(self, "counts", _USUAL_BINS * numbers + sum(k + 1 for k in self.categories))
 
     @classmethod
-    def of(cls, form: ProfileForm, profile: ReleasedProfile | None = None) -> "TableShape":
+    def of(cls, form: ProfileForm, profile: ReleasedProfile | None = None, n_targets: int = 0) -> "TableShape":
         """Return the shape of a table with these public columns; profile: of them, if it was released before."""
         categories = tuple(b.n_categories for b in form.bins if isinstance(b, CategoryBins))
         scales = () if profile is None else profile.scales(form.columns)
         shares = tuple(scale.centre for scale, b in zip(scales, form.bins, strict=False) if isinstance(b, CategoryBins))
-        return cls(form.n_numeric, categories, form.size, shares)
+        return cls(form.n_numeric - n_targets, categories, form.size, shares, n_targets)
 
 
 @dataclass(frozen=True)
@@ -215,12 +221,13 @@ class Task:
 
     def _check_inference(self) -> None:
         """Refuse what no intervals are proved or tested for (C14)."""
-        capped = "capped " if isinstance(self.loss, Logistic) else ""
         for is_wrong, why in (
             (
-                self.loss != Logistic() and not isinstance(self.loss, Poisson),
-                "tells intervals for the plain logistic regression of two classes, not for a "
-                f"{capped}{loss_kind(self.loss)}. Use two classes, the logistic loss and no cap, or leave it out.",
+                self.loss not in (Logistic(), INFERENCE_LOSS) and not isinstance(self.loss, Poisson),
+                "tells intervals for the plain logistic regression of two classes and regressions of a number or "
+                f"count, not for a {'capped ' * isinstance(self.loss, Logistic)}{loss_kind(self.loss)}. Several "
+                "classes have a curvature of other matrices, for which no bound is proved (C13): fit two of them. "
+                "Leave out a loss or a cap, or use aim='prediction'.",
             ),
             (
                 self.regulariser is not None,
@@ -228,9 +235,14 @@ class Task:
                 "ridge, whose effect is taken off again.",
             ),
             (
-                self.protection.unit is not Unit.RECORD,
-                "takes rows for independent of each other, which several rows of one person or user are not. Use the "
-                "unit 'record' with one row per person, or leave it out.",
+                self.protection.unit is Unit.PERSON and isinstance(self.loss, Poisson),
+                "takes counts for independent of each other, which several rows of one person are not. Use the unit "
+                "'record' with one row per person.",
+            ),
+            (
+                self.protection.unit is Unit.USER,
+                "takes persons for independent of each other and needs many of them in every silo, not one user. Use "
+                "the unit 'record', or 'person' where a person has several rows.",
             ),
             (
                 self.network is not None,
@@ -271,26 +283,6 @@ def nominal_sizes(n_records: int, n_silos: int) -> tuple[int, ...]:
     if checks.count("nominal_records", n_records) < n_silos:
         raise InputError(f"nominal_records must be at least the {n_silos} silos there are, got {n_records}.")
     return tuple(n_records // n_silos + (i < n_records % n_silos) for i in range(n_silos))
-
-
-def task_json(task: Task) -> dict[str, Any]:
-    """Return the task as plain values; loss and regulariser as they are written in Python."""
-    who, facts = task.protection, ("dimension", "row_norm", "prevalence", "expected_auc", "expected_r2")
-    return {name: getattr(task, name) for name in facts} | {
-        "sizes": list(task.sizes),
-        "loss": repr(task.loss),
-        "epsilon": task.target.epsilon,
-        "delta": task.target.delta,
-        "unit": who.unit.value,
-        "relation": who.relation.value,
-        "view": who.view.value,
-        "colluders": who.n_colluders,
-        "records_per_person": who.records_per_person,
-        "silos_per_person": who.silos_per_person,
-        "edges": None if task.network is None else task.network.edges.tolist(),
-        "regulariser": None if task.regulariser is None else repr(task.regulariser),
-        "aim": task.aim.value,
-    }
 
 
 def _moderate(name: str, value: float) -> None:

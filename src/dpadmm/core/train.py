@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 from dpadmm.checks import plural
 from dpadmm.core.budget import LedgerFile, ReusedProfile, keep_profile, reusable_profile
@@ -23,12 +23,14 @@ from dpadmm.data.profile import ReleasedProfile
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.models.build import released_model, spending_of
 from dpadmm.noise.sampler import Sampler
+from dpadmm.planner.coefficients import check_wanted
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.resolved import ResolvedSettings
 from dpadmm.planner.search import SearchPlan, plan_search
 from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns
 from dpadmm.privacy.protection import Unit
+from dpadmm.privacy.releases import GaussianRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos
@@ -67,6 +69,11 @@ class TrainingRows:
     encoding: RowEncoding | None = None
     silos: Sequence[Silos | SiloStream] = ()
 
+    @property
+    def has_nominal_sizes(self) -> bool:
+        """Whether numbers of records are secret, and public ones stand for them."""
+        return not self.facts.protection.relation.has_public_sizes
+
     def counts(self) -> Floats:
         """Return every silo's counts."""
         return self.dataset.counts(per_user=self.facts.protection.unit is Unit.USER)
@@ -83,8 +90,8 @@ class TrainingRows:
             if ColumnProfile.name in released:
                 form, (pooled, noise_std) = self.dataset.form, released[ColumnProfile.name]
                 assert form is not None
-                is_nominal = not self.facts.protection.relation.has_public_sizes
-                self.profile = ReleasedProfile.of(form, pooled, noise_std, self.subject().records, "", is_nominal)
+                records, is_nominal = self.subject().records, self.has_nominal_sizes
+                self.profile = ReleasedProfile.of(form, pooled, noise_std, records, "", is_nominal)
             self.encoding = self.dataset.encoding(plan.clip_radius, self.profile)
             self.silos = self.dataset.silos(self.encoding, run.n_models)
         return [plan.problem(silos) for silos in self.silos]
@@ -197,11 +204,17 @@ def train(
             n_models = first.n_models(rows.n_classes)
             plan = make_plan(first.task_of(rows, earlier), method=first.method, n_models=n_models)
             plan.spec.checked_plan(sampler.is_secure)  # noise that cannot be drawn is refused now
+        wanted, schema = first.training.wanted, rows.schema
+        check_wanted(plan.task, plan.curvature, schema, wanted)
         notes = (*rows.assumed, *on_plan(plan))
         if is_new:  # made when everything is planned
             ledger = stack.enter_context(ledger_file.open(known, delta, first.protection))
         if ledger is None and ledger_file.is_wanted:
             raise LedgerError("A ledger was asked for, but none is open. Nothing was spent. Fit again.")
+        if wanted and plan.profile is not None:  # it is paid for by itself, and tells whether to go on
+            earlier = _release_profile(plan, rows, sampler, ledger)
+            plan = make_plan(first.task_of(rows, earlier), method=first.method)
+            check_wanted(plan.task, plan.curvature, schema, wanted)
         spec, plans, label = plan.spec, {plan.run.name: plan}, plan.method
         if search is not None and search.scores is not None:
             spec, plans, label = search.spec, search.runs(), "search"
@@ -220,6 +233,18 @@ def train(
     title = f"{rows.schema.label.name} from {plural(len(silos), 'silo')}" if title is None else title
     model = released_model(plan, outcome, rows.schema, silos, title, spending, notes, cost)
     return Trained(model, plan, outcome, search, chosen, unread)
+
+
+def _release_profile(plan: Plan, rows: Dataset, sampler: Sampler, ledger: ConfirmedLedger | None) -> ReusedProfile:
+    """Release the column profile of a plan alone, and return it with its cost."""
+    spec, form = TrainingSpec(plan.spec.steps[:1], plan.spec.facts), rows.form
+    assert form is not None
+    source = TrainingRows(rows, spec.facts, {})
+    done = run_training(spec, source, sampler, ledger, label="profile")
+    pooled, noise_std = done.released[ColumnProfile.name]
+    number, is_nominal = source.subject().records, source.has_nominal_sizes
+    counts = ReleasedProfile.of(form, pooled, noise_std, number, done.name, is_nominal)
+    return ReusedProfile(counts, cast(GaussianRelease, next(iter(done.plan))))
 
 
 def _plan_search(

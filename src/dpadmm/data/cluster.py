@@ -148,8 +148,15 @@ def run_task(work: ClusterTask) -> TaskResult:
 
 
 def run_on_kept(kept: TaskResult, work: ClusterTask) -> TaskResult:
-    """Call the task on what this worker made before."""
-    return kept if kept.error is not None else run_task(replace(work, items=kept.values))
+    """Call the items' tasks on what this worker made before; an item is the number of what it is for, and a task."""
+    if kept.error is not None:
+        return kept
+    return run_task(replace(work, items=tuple((kept.values[number], task) for number, task in work.items)))
+
+
+def _call_on(item: tuple[Item, Callable[[Item], Done]]) -> Done:
+    made, task = item
+    return task(made)
 
 
 def _make(make: Callable[[], Item]) -> Item:
@@ -165,13 +172,13 @@ class DaskWorkers:
     """The workers of a cluster that a client is connected to.
 
     address: of the scheduler, to connect again; None for a client of the user's. warn: takes a warning. kept: by what
-    made them, futures of what stays in the workers, which Dask makes again where a worker is lost.
+    made it, the future of what stays in a worker, and its number there; Dask makes it again where the worker is lost.
     """
 
     client: Client
     address: str | None = None
     warn: Callable[[str], None] = field(default=lambda _: None, repr=False)
-    kept: dict[Any, Future] = field(default_factory=dict, repr=False)
+    kept: dict[Any, tuple[Future, int]] = field(default_factory=dict, repr=False)
     scratch: ClassVar[Path | None] = None
 
     @property
@@ -226,22 +233,36 @@ class DaskWorkers:
         """Yield the results in order; tasks of a pass that is given up are cancelled."""
 
         def send(done: int) -> list[Future]:
-            pieces = cut_evenly(items[done:], max(sum(self.client.nthreads().values()), 1))
+            pieces = cut_evenly(items[done:], self._threads)
             return self._sent(run_task, [ClusterTask(task, tuple(each), installed_versions()) for each in pieces])
 
         yield from self._answers(send, len(items))
 
     def run_kept(self, makers: Sequence[Callable[[], Item]], tasks: Sequence[Callable[[Item], Done]]) -> Iterator[Done]:
         """Yield `task(make())` in order; what is made stays in the memory of the worker that made it."""
+        left, found = list(range(len(makers))), dict[int, Done]()
 
-        def send(done: int) -> list[Future]:
-            known, new = installed_versions(), [make for make in makers[done:] if make not in self.kept]
-            made = self._sent(run_task, [ClusterTask(_make, (make,), known) for make in new])
-            self.kept.update(zip(new, made, strict=True))
-            kept = [self.kept[make] for make in makers[done:]]
-            return self._sent(run_on_kept, kept, [ClusterTask(task, (), known) for task in tasks[done:]])
+        def send(_: int) -> list[Future]:
+            self._keep([makers[place] for place in left])
+            together: dict[Future, list[int]] = {}
+            for place in left:
+                together.setdefault(self.kept[makers[place]][0], []).append(place)
+            left[:] = [place for places in together.values() for place in places]  # as answers come
+            items = [tuple((self.kept[makers[i]][1], tasks[i]) for i in places) for places in together.values()]
+            work = [ClusterTask(_call_on, each, installed_versions()) for each in items]
+            return self._sent(run_on_kept, list(together), work)
 
-        yield from self._answers(send, len(makers))
+        for value in self._answers(send, len(makers)):
+            found[left.pop(0)] = value
+        yield from (found[place] for place in range(len(makers)))
+
+    def _keep(self, makers: Sequence[Callable[[], Any]]) -> None:
+        """Have workers make what is not kept yet, one run of makers for each thread."""
+        new = [make for make in makers if make not in self.kept]
+        pieces = cut_evenly(new, self._threads)
+        made = self._sent(run_task, [ClusterTask(_make, tuple(each), installed_versions()) for each in pieces])
+        for piece, future in zip(pieces, made, strict=True):
+            self.kept.update({make: (future, number) for number, make in enumerate(piece)})
 
     def _sent(self, call: Callable[..., TaskResult], *arguments: Sequence[Any]) -> list[Future]:
         with warnings.catch_warnings():
@@ -297,7 +318,7 @@ class DaskWorkers:
 
     def forget(self) -> None:
         """Let go of what is kept."""
-        for future in self.kept.values():
+        for future, _ in self.kept.values():
             future.release()
         self.kept.clear()
 
@@ -317,6 +338,10 @@ class DaskWorkers:
                 raise ClusterError(
                     f"The cluster at {self._place} has lost all of its workers. {SPENT} Start workers, and then again."
                 )
+
+    @property
+    def _threads(self) -> int:
+        return max(sum(self.client.nthreads().values()), 1)
 
     @property
     def _place(self) -> str:

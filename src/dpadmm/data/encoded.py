@@ -84,7 +84,8 @@ class RowBlock:
                 kept.append(rows)
             labels.append(own)
         rows = kept[0] if number else stack_rows(kept)
-        silos = Silos.from_parts([rows], [np.concatenate(labels)], self.row_norm, nominal=[1])
+        long = self.encoding.keeps_length
+        silos = Silos.from_parts([rows], [np.concatenate(labels)], self.row_norm, nominal=[1], weighs_long_rows=long)
         return EncodedBlock(silos, self)
 
 
@@ -205,7 +206,7 @@ def _no_rows(parts: Sequence[StreamedRows], encoding: RowEncoding, row_norm: flo
     """Return silos without rows, of the kind in which rows of these tables are stored: it follows from public facts."""
     rows = next(part for part in parts if part.number > 0)
     ((found, labels),) = RowBlock(rows.reader, rows.table, slice(0, 1), encoding, row_norm).batches()
-    return Silos.from_parts([found[:0]], [labels[:0]], row_norm, nominal=[1])
+    return Silos.from_parts([found[:0]], [labels[:0]], row_norm, nominal=[1], weighs_long_rows=encoding.keeps_length)
 
 
 class PrivateFile:
@@ -336,6 +337,5 @@ def encoded_silos(
         return [ParquetStream(tuple(parts), encoding, row_norm, names, nominal, use, small, blocks) for use in uses]
     rows, labels = _mapped_rows(parts, encoding, row_norm, parts[0].workers.scratch)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return [
-        Silos(rows, use.labels(labels), offsets, row_norm, names, nominal, None, use.weights(labels)) for use in uses
-    ]
+    facts, long = (offsets, row_norm, names, nominal, None), encoding.keeps_length
+    return [Silos(rows, use.labels(labels), *facts, use.weights(labels), weighs_long_rows=long) for use in uses]

@@ -6,6 +6,9 @@ A row x of numbers and one-hot categories becomes
     u = v min(1, R/||v||) / R                 R the radius; longer rows are shortened
     e = (sqrt(rho^2 - k^2) u, k)              rho the norm of an encoded row, k the constant feature; e = rho u without
 
+Where coefficients are estimated, rows keep their length (`u = v / R`), and longer ones count less instead, by
+`w = min(1, rho^2/||e||^2)` (`Silos.weighs_long_rows`). Otherwise rows are shortened,
+
 so that `||e|| <= rho` for every conceivable row, whatever c, s and R are. They come from bounds and categories alone
 (`ColumnScale`), or from noisy counts that were released before (`dpadmm.data.profile`): one row's encoding does not
 depend on another's.
@@ -59,6 +62,8 @@ class RowEncoding:
     centre, scale: c and s > 0 of every feature. lower, upper: what features are clipped to; None: they are not.
     empty: what stands for an empty cell, in the feature's own units; an empty category has all of its features there.
     radius: R > 0, in units of the scaled row. row_norm: rho > 0. constant: k in (0, rho), None without an intercept.
+    keeps_length: whether rows longer than R stay as long as they are.
+    target_centre, target_scale: c and s > 0 by which encoded numbers to predict, y, are trained on as `(y - c)/s`.
 
     >>> rows = RowEncoding.of_numbers(2, row_norm=5.0, has_intercept=False)
     >>> rows.encode(np.array([[3.0, 4.0], [6.0, 8.0], [0.5, 0.0]])).round(3).tolist()
@@ -73,6 +78,9 @@ class RowEncoding:
     lower: tuple[float, ...] | None = None
     upper: tuple[float, ...] | None = None
     row_norm: float = 1.0
+    keeps_length: bool = False
+    target_centre: float = 0.0
+    target_scale: float = 1.0
 
     dimension: int = field(init=False, repr=False, compare=False)
     share: float = field(init=False, repr=False, compare=False)
@@ -87,7 +95,7 @@ class RowEncoding:
         is_complete = bool(self.centre) and (self.lower is None) == (self.upper is None)
         for side in (self.scale, self.empty, self.lower, self.upper):
             is_complete = is_complete and (side is None or len(side) == len(self.centre))
-        if not is_complete or min(*self.scale, self.radius, self.row_norm) <= 0:
+        if not is_complete or min(*self.scale, self.radius, self.row_norm, self.target_scale) <= 0:
             raise InputError("An encoding needs a centre, a scale above 0 and an empty value for every feature.")
         centre, scale = np.array(self.centre), np.array(self.scale)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -112,7 +120,7 @@ class RowEncoding:
         The spread of a column is the mean square of its encoded part, so that R is `clip_radius` usual rows' norm.
         """
         radius = clip_radius * math.sqrt(max(math.fsum(map(attrgetter("spread"), scales)), _LEAST_SPREAD))
-        sides = {}
+        sides: dict[str, Any] = {}
         for name in ("centre", "scale", "empty", "lower", "upper"):
             sides[name] = tuple(chain.from_iterable(map(attrgetter(name), scales)))
         return cls(radius=radius, row_norm=row_norm, constant=constant, **sides)
@@ -237,10 +245,27 @@ class RowEncoding:
         return np.ascontiguousarray(columns.T)
 
     def decode(self, weights: Floats) -> tuple[Floats, float]:
-        """Return (coef, intercept) with `coef x + intercept = weights e` for every row x that is not shortened."""
+        """Return (coef, intercept) with `coef x + intercept = weights e` for every row x within the bounds.
+
+        Unless x is shortened: of a longer row the deviation from the centre counts by its direction alone.
+        """
         slopes = weights[: len(self.centre)] * (self.share / self.radius) / self._scale
         constant = 0.0 if self.constant is None else self.constant * float(weights[-1])
         return slopes, constant - float(slopes @ self._centre)
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """Return r and b with `e = b v / max(r, ||v||)` for every row v; r is far beyond all rows where none is cut."""
+        factor = 2.0**60 if self.keeps_length else 1.0
+        return factor * self.radius, factor * self.share
+
+    @property
+    def target_centre_weights(self) -> Floats:
+        """Weights of the constant feature alone that predict the centre of numbers for every row."""
+        found = np.zeros(self.dimension)
+        if self.constant is not None:
+            found[-1] = self.target_centre / self.constant
+        return found
 
     def _clipped(self, values: Floats, features: slice | int | Ints) -> Floats:
         if self.lower is None or self.upper is None:
@@ -271,6 +296,8 @@ class RowEncoding:
 
         Where a centre is taken off whole rows, what rounding can hide of a norm is made up for.
         """
+        if self.keeps_length:
+            return np.full(len(squares), self.share / self.radius)
         apart = 0.0 if shift is None else float(shift @ shift) / self.radius**2
         safety = 1.0 if apart == 0.0 else 1.0 + _ROUNDED * (1.0 + apart)
         with np.errstate(over="ignore", divide="ignore"):

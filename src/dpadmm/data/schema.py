@@ -26,7 +26,7 @@ from dpadmm.data.columns import (
     record_of,
 )
 from dpadmm.data.encoding import CONSTANT, RowEncoding
-from dpadmm.data.profile import ReleasedProfile
+from dpadmm.data.profile import ProfileForm, ReleasedProfile
 from dpadmm.errors import InputError
 from dpadmm.files import parse_json, read_text
 
@@ -167,6 +167,40 @@ class Schema:
         scales = [each.usual_scale() for each in self.columns] if profile is None else profile.scales(self.columns)
         return RowEncoding.of(scales, clip_radius=clip_radius, row_norm=self.row_norm, constant=self.constant)
 
+    def encoding_for_coefficients(
+        self, radius: float, profile: ReleasedProfile | None = None, *, scales_target: bool = False
+    ) -> RowEncoding:
+        """Return the encoding whose rows keep their length, within public bounds alone; long ones count less.
+
+        A number to predict is centred and scaled by the profile, which counts it after the columns.
+        """
+        counted = [*self.columns, *(self.target_columns if scales_target else ())]
+        scales = [each.usual_scale() for each in counted] if profile is None else profile.scales(counted)
+        columns = [
+            replace(scale, lower=public.lower, upper=public.upper)
+            for scale, public in zip(scales, (each.scale_by_bounds() for each in self.columns), strict=False)
+        ]
+        made = RowEncoding.of(columns, clip_radius=radius, row_norm=self.row_norm, constant=self.constant)
+        made = replace(made, keeps_length=True)
+        if not scales_target or not isinstance(self.label, RealLabel):
+            return made
+        (centre,), (scale,) = scales[-1].centre, scales[-1].scale
+        is_centred = profile is not None and self.constant is not None  # what a constant feature can make up for
+        middle, half = self.label.middle, self.label.half_width
+        return replace(made, target_centre=(centre - middle) / half if is_centred else 0.0, target_scale=scale / half)
+
+    def count_target(self, labels: Any, row_weights: Any) -> Any:
+        """Return the counts of encoded numbers to predict; row_weights: what each row counts as, None for 1."""
+        assert isinstance(self.label, RealLabel)
+        numbers = self.label.decode(labels)
+        return ProfileForm(self.target_columns).counts_of_numbers(numbers[:, None], row_weights)
+
+    @property
+    def target_columns(self) -> tuple[Column, ...]:
+        """The number to predict as a column; none for classes."""
+        label = self.label
+        return (Numeric(label.name, label.lower, label.upper),) if isinstance(label, RealLabel) else ()
+
     def by_bounds(self) -> RowEncoding:
         """Return the plain encoding: numbers in [0, 1], one-hot categories, rows longer than the norm shortened."""
         scales = [column.scale_by_bounds() for column in self.columns]
@@ -265,8 +299,13 @@ def column_of(name: str, known: Any) -> Column:
     >>> column_of("age", (0, 120)).describe(), column_of("ward", [1, 2]).describe()
     ('age: a number from 0 to 120', 'ward: one of 1, 2')
     """
-    if isinstance(known, tuple) and len(known) == 2 and all(isinstance(side, Real) for side in known):
-        return Numeric(name, *known)
+    if isinstance(known, tuple) and known and all(isinstance(side, Real) for side in known):
+        if len(known) == 2:
+            return Numeric(name, *known)
+        raise InputError(
+            f"A tuple of numbers is a pair (low, high) of bounds, but the column {name!r} has {len(known)}. Give "
+            "categories that are numbers as a list."
+        )
     if isinstance(known, list | tuple) and known:
         return Categorical(name, tuple(known))
     raise InputError(

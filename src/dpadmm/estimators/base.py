@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -283,13 +283,13 @@ class PrivateLinearModel(PrivateEstimator):
         check_is_fitted(self)
         return self.released_.save(path)
 
-    def summary(self, level: float = 0.95) -> CoefficientTable:
-        """Return the coefficients of two classes, with confidence intervals where there are any (C14).
+    def summary(self, level: float = 0.95, reference: Mapping[str, str | int] | None = None) -> CoefficientTable:
+        """Return the coefficients in units of the table, with confidence intervals where there are any (C14).
 
         Print it, or take its `frame()`; see `ReleasedModel.summary`. Intervals are for `aim="inference"`.
         """
         check_is_fitted(self)
-        return self.released_.summary(level)
+        return self.released_.summary(level, reference)
 
     def report(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the report on the released model as one HTML page, and write it to `path` if that is given."""

@@ -130,13 +130,14 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         more frequent.
     aim : {"prediction", "inference"}
         With "inference", `summary()` gives coefficients of the ordinary logistic regression of two classes with
-        confidence intervals, for a tenth of the squared budget (C14). Rows are hardly ever shortened and no slope is
-        capped, so that predictions are noisier. For one silo, or the views "public" and "aggregate".
+        confidence intervals, for a tenth of the squared budget (C14). Rows keep their length, and long ones count less;
+        no slope is capped, so that predictions are noisier. For one silo, or the views "public" and "aggregate".
 
     Attributes
     ----------
     coef_, intercept_, classes_, n_features_in_: as usual, in the units of X; with a schema, of its columns. Scores are
-        `X coef_ + intercept_` for rows that are not shortened; longer ones count by their direction from the centre.
+        `X coef_ + intercept_` for rows that are not shortened, with `aim="inference"` for all within the bounds; longer
+        ones count by their direction from the centre.
     profile_: noisy counts, means and quantiles of every column, None if none were released.
     released_: the `ReleasedModel`, to save, report and verify. privacy_: the `Guarantee`.
     plan_: what was planned and why. history_: per problem and round, what the released messages show.

@@ -160,7 +160,7 @@ def new_data(estimator: BaseEstimator, X: Any) -> Matrix:
 
 
 ASSUMED_ROWS = "rows are divided by the square root of the number of features and shortened to norm 1"
-_BY_SCHEMA = "cells are encoded by the public schema and the released column profile, and long rows are shortened"
+_BY_SCHEMA = "cells are encoded by the public schema and the released column profile; long rows are bounded"
 
 
 def array_dataset(
@@ -196,7 +196,7 @@ def array_dataset(
 def describe_rows(own: RowEncoding | None, *, has_bounds: bool, has_norm: bool) -> str:
     """Say what is done to a row of an array before training."""
     if own is None:
-        return "every feature is clipped to its public bounds, centred and scaled, and long rows are shortened"
+        return "every feature is clipped to its public bounds, centred and scaled, and long rows are bounded"
     if not has_norm:
         return ASSUMED_ROWS
     parts = ["every feature is clipped to its public bounds and scaled to -1..1"] if has_bounds else []

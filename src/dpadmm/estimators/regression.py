@@ -19,6 +19,7 @@ from dpadmm.estimators.owners import RowOwners
 from dpadmm.models.predict import predict_from_scores
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber, Loss
+from dpadmm.settings import FitSettings, like
 
 
 @dataclass(eq=False, repr=False)
@@ -41,10 +42,17 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         never read off the data. A schema's label states its own.
     huber_threshold : float
         > 0, in units of half the target range. Smaller means less noise and more weight on the median.
+    aim : {"prediction", "inference"}
+        With "inference", `summary()` gives coefficients of the ordinary linear regression with confidence intervals
+        that hold however residuals vary (C14). Rows keep their length, and long ones count less; residuals are clipped
+        at three deviations of the target, as the column profile has it. For one silo, or the views "public" and
+        "aggregate".
 
     Attributes
     ----------
-    coef_ (d,), intercept_: in the units of X and y. released_, privacy_, plan_, history_: as there.
+    coef_ (d,), intercept_: in the units of X and y. With `aim="inference"` predictions are `X coef_ + intercept_`
+        within `feature_bounds`; else for rows that are not shortened, longer ones counting by their direction from the
+        centre alone. released_, privacy_, plan_, history_: as there.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (500, 2))
@@ -56,6 +64,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     _: KW_ONLY
     target_bounds: Any = None
     huber_threshold: float = 0.5
+    aim: str = like(FitSettings, "aim")
 
     _loss_choice = "huber"
 

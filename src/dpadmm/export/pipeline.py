@@ -21,6 +21,7 @@ from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import Categorical, RealLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.errors import InputError
+from dpadmm.models.predict import clips_numbers
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic, Poisson, Softmax
 from dpadmm.settings import CellRules
@@ -45,13 +46,13 @@ def plain_pipeline(model: ReleasedModel, screening: CellRules) -> "Pipeline":
 
     order, encoder = _encoder(model, screening)
     width, constant = len(model.encoding.centre), model.encoding.constant
-    weights = model.weights[:, :width][:, order] * model.encoding.share
+    weights = model.weights[:, :width][:, order] * model.encoding.reach[1]
     weights = np.hstack([weights, np.zeros((len(weights), width + 1))])  # the norm and the radius beside the row
     intercepts = np.zeros(len(weights)) if constant is None else constant * model.weights[:, -1]
     return Pipeline(
         [
             ("encode", encoder),
-            ("shorten", _shortening(width, model.encoding.radius)),
+            ("shorten", _shortening(width, model.encoding.reach[0])),
             *_final(model, weights, intercepts),
         ]
     )
@@ -268,7 +269,7 @@ def _regression(model: ReleasedModel, weights: Floats, intercepts: Floats) -> An
     label, zeros = model.schema.label, np.zeros((2, weights.shape[1]))
     made, whole = LinearRegression().fit(zeros, [0.0, 0.0]), None
     assert isinstance(label, RealLabel)
-    if not model.schema.is_array:
+    if clips_numbers(model):
         sides = {"a_min": label.lower, "a_max": label.upper}
         within = FunctionTransformer(inverse_func=np.clip, inv_kw_args=sides, check_inverse=False)
         whole = TransformedTargetRegressor(LinearRegression(), transformer=within).fit(zeros, [0.0, 0.0])

@@ -6,6 +6,7 @@ from typing import Any
 from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import Categorical, RealLabel
 from dpadmm.export.pipeline import check_no_counts
+from dpadmm.models.predict import clips_numbers
 
 FORMAT, VERSION = "dpadmm-plain-model", 1
 
@@ -24,8 +25,8 @@ def model_as_json(model: ReleasedModel) -> str:
         "delta": guarantee.delta,
         "is_private_release": guarantee.is_private_release,
         "columns": _columns(model),
-        "radius": encoding.radius,
-        "factor": encoding.share,
+        "radius": encoding.reach[0],
+        "factor": encoding.reach[1],
         "intercept": (constant * model.weights[:, -1]).tolist(),
         "link": _link(model),
         "label": _label(model),
@@ -75,5 +76,5 @@ def _label(model: ReleasedModel) -> dict[str, Any]:
     label = model.schema.label
     if not isinstance(label, RealLabel):
         return {"name": label.name, "kind": "class", "classes": list(label.classes)}
-    sides = {} if model.schema.is_array else {"lower": label.lower, "upper": label.upper}
+    sides = {"lower": label.lower, "upper": label.upper} if clips_numbers(model) else {}
     return {"name": label.name, "kind": "number", "middle": label.middle, "half_width": label.half_width} | sides

@@ -7,8 +7,9 @@ over records, s^2 the variance of the noise in g and E that in H, of tau on the 
     covariance  L^-1 [ M + (tau^2/2)(tr(W) I + W) ] L^-1,   M = s^2 I + L,   W = L^-1 (g g' + M) L^-1
 
 `s^2 I` is the noise of the gradients, M - s^2 I the sampling of the records, the rest is what E does to the Newton step
-and to H^-1 itself. L is H with its eigenvalues lowered, by 5 tau where one only just passes the rule below, and by
-hardly anything from 3 tau above it on: one that only just passes is likely to have been lifted there by noise.
+and to H^-1 itself. Where the products of gradients were released, M - s^2 I follows from them (`_spread_of`). L is H
+with its eigenvalues lowered, by 5 tau where one only just passes the rule below, and by hardly anything from 3 tau
+above it on: one that only just passes is likely to have been lifted there by noise.
 The rule: the least eigenvalue of H must be at least `tau sqrt(2 (d + 1))`, about the most that noise alone would show.
 Where it is not, the contrast with the largest part in that direction is removed, held where training stopped, and the
 rest is examined again (`estimate`). Directions that no record has, since the categories of a column always sum to one,
@@ -26,9 +27,13 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from dpadmm import checks
-from dpadmm.data.columns import Categorical, Column
+from dpadmm.checks import nearest, safe_repr
+from dpadmm.data.cells import Category
+from dpadmm.data.columns import Categorical, Column, Label, RealLabel
 from dpadmm.data.encoding import RowEncoding
+from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, unpack
+from dpadmm.problems.losses import Huber
 from dpadmm.queries.curvature import CurvatureFacts
 
 if TYPE_CHECKING:
@@ -38,7 +43,7 @@ INTERCEPT = "(intercept)"
 _LIFTED, _FADING, _LOWEST = 5.0, 0.8, 0.25  # chosen by simulation (C14)
 _SHARED = 0.5  # of the largest part in a direction: that is said to be shared
 _LINKED = 2.5  # standard deviations of the noise in a dependence on a removed contrast
-_HELD = 1.0  # log-odds by which the coefficient of a removed category may be off
+_HELD = 1.0  # log-odds, or deviations of a number, by which the coefficient of a removed category may be off
 _CENTRED = 1e-9
 _LARGEST_LOG = 700.0  # beyond, exp overflows
 
@@ -84,7 +89,7 @@ def estimate(found: CurvatureFacts, units: "Contrasts") -> CoefficientEstimate:
     low = np.maximum(values - _lift(values - _edge(tau, len(values)), tau), _LOWEST * values)
     inverse, lowered = ((vectors / each) @ vectors.T for each in (values, low))
     gradient = basis.T @ np.array(found.gradient)
-    own = variance * ones + (vectors * low) @ vectors.T
+    own = variance * ones + _spread_of(found, basis, low, vectors)
     spread = lowered @ (np.outer(gradient, gradient) + own) @ lowered
     middle = own + tau**2 / 2 * (np.trace(spread) * ones + spread)
     covariance = basis @ (lowered @ middle @ lowered) @ basis.T
@@ -94,6 +99,25 @@ def estimate(found: CurvatureFacts, units: "Contrasts") -> CoefficientEstimate:
     if not any(is_determined[j] and column is not None for j, column in enumerate(units.columns)):
         is_determined[:] = False  # an intercept alone tells nothing
     return CoefficientEstimate(centre, covariance, ratio, removed, linked, _added(units, list(removed)), is_determined)
+
+
+def _spread_of(found: CurvatureFacts, basis: Floats, low: Floats, vectors: Floats) -> Floats:
+    """Return the covariance of the sum of gradients over records: the curvature, or what their noisy products tell.
+
+    The products are taken as a multiple of the curvature, as they are where residuals vary alike everywhere, and of the
+    difference to that the part that stands out from the noise (James and Stein). The multiple is larger by a deviation.
+    """
+    curvature = (vectors * low) @ vectors.T
+    if not found.products:
+        return curvature
+    k, noise = len(low), found.products_std
+    products = basis.T @ unpack(np.array(found.products), len(basis)) @ basis
+    share = (max(float(np.trace(products)), 0.0) + noise * math.sqrt(k)) / low.sum()
+    difference = products - share * curvature
+    squares = float((difference**2).sum())
+    kept = 0.0 if squares == 0 else max(0.0, 1 - noise**2 * k * (k + 1) / 2 / squares)
+    values, axes = np.linalg.eigh(share * curvature + kept * difference)
+    return np.asarray((axes * np.maximum(values, _LOWEST * share * low.min())) @ axes.T)
 
 
 def _edge(tau: float, d: int) -> float:
@@ -152,7 +176,7 @@ def _added(units: "Contrasts", removed: list[int]) -> Floats:
         own = [r for r in removed if units.columns[r] == column]
         parts = units.shares[own] / max(float(units.common[own[0]] + units.shares[own].sum()), _CENTRED)
         is_touched = [each is None or each == column for each in units.columns]
-        found[is_touched] += _HELD**2 * float(parts @ parts)
+        found[is_touched] += (_HELD * units.unit) ** 2 * float(parts @ parts)
     return found
 
 
@@ -169,6 +193,7 @@ class Contrasts:
 
     basis: orthonormal, of the directions that records have. columns: number of each contrast's column, None for the
     intercept. shares, common: of the records in a contrast's category and in the one it is compared with, else 0.
+    offsets: what is added to each. unit: a deviation of the number to predict, 1 for classes.
     """
 
     names: tuple[str, ...]
@@ -178,14 +203,27 @@ class Contrasts:
     columns: tuple[int | None, ...]
     shares: Floats
     common: Floats
+    offsets: Floats | float = 0.0
+    unit: float = 1.0
+
+    def of(self, weights: Floats) -> Floats:
+        """Return the contrasts of encoded coefficients."""
+        return self.rows @ weights + self.offsets
 
 
-def contrasts(columns: Sequence[Column], encoding: RowEncoding) -> Contrasts:
+def contrasts(
+    columns: Sequence[Column],
+    encoding: RowEncoding,
+    label: Label | None = None,
+    reference: Mapping[str, Category] | None = None,
+) -> Contrasts:
     """Return the coefficients in the units of the table: per unit of a number, of a category against the commonest.
 
-    The commonest is that of the column profile, which the encoding is centred at; the first listed without one. The
-    intercept is the score of a row with zeros and these categories. All are linear in the encoded coefficients.
+    The commonest is that of the column profile, which the encoding is centred at; the first listed without one; or
+    what `reference` names for a column. The intercept is the score of a row with zeros and these categories. label: a
+    number to predict has units of its own.
     """
+    reference = _checked_reference(columns, reference or {})
     slopes = encoding.share / encoding.radius / np.array(encoding.scale)
     names: list[str] = []
     against: list[str | None] = []
@@ -210,7 +248,7 @@ def contrasts(columns: Sequence[Column], encoding: RowEncoding) -> Contrasts:
             shares += [(0.0, 0.0)] * len(units)
             continue
         centre = np.array(encoding.centre[own.start : own.stop])
-        common = int(np.argmax(centre))
+        common = column.categories.index(reference[column.name]) if column.name in reference else int(np.argmax(centre))
         frequencies = centre if centre.sum() > 0 else np.full(len(own), 1 / len(own))
         others = [i for i in range(len(own)) if i != common]
         names += [column.feature_names[i] for i in others]
@@ -229,15 +267,39 @@ def contrasts(columns: Sequence[Column], encoding: RowEncoding) -> Contrasts:
         rows.append(intercept)
         places.append(None)
         shares.append((0.0, 0.0))
+    offsets, half = np.zeros(len(rows)), label.half_width if isinstance(label, RealLabel) else 1.0
+    if isinstance(label, RealLabel) and encoding.constant is not None:
+        offsets[-1] = label.middle
     return Contrasts(
         names=tuple(names),
         against=tuple(against),
-        rows=np.array(rows),
+        rows=half * np.array(rows),
         basis=_complement(np.array(absent), encoding.dimension) if absent else np.eye(encoding.dimension),
         columns=tuple(places),
         shares=np.array([share for share, _ in shares]),
         common=np.array([share for _, share in shares]),
+        offsets=offsets,
+        unit=half * encoding.target_scale,
     )
+
+
+def label_of_units(label: Label, loss: object) -> Label | None:
+    """Return the label if scores are in its units, up to its range: of numbers, not of the logarithms of rates."""
+    return label if isinstance(loss, Huber) else None
+
+
+def _checked_reference(columns: Sequence[Column], reference: Mapping[str, Category]) -> Mapping[str, Category]:
+    """Refuse references that are no categories of the columns that they are given for."""
+    known = {column.name: column.categories for column in columns if isinstance(column, Categorical)}
+    for name, category in reference.items():
+        if name not in known:
+            raise InputError(
+                f"reference names the column {safe_repr(name)}, which has no categories.{nearest(name, known)}"
+            )
+        if category not in known[name]:
+            listed = ", ".join(map(str, known[name]))
+            raise InputError(f"reference of {name!r} must be one of {listed}, got {safe_repr(category)}.")
+    return reference
 
 
 def _unit(place: int, dimension: int) -> Floats:
@@ -257,6 +319,7 @@ class CoefficientRow:
     """One coefficient; all numbers but itself None where it has no interval.
 
     against: for a category, the one it is compared with. undetermined: why it has no interval while others do.
+    is_log_odds: whether it adds to log-odds, so that there is an odds ratio.
     """
 
     name: str
@@ -268,6 +331,7 @@ class CoefficientRow:
     low: float | None = None
     high: float | None = None
     undetermined: str = ""
+    is_log_odds: bool = True
 
     @property
     def odds_ratio(self) -> tuple[float, float, float] | None:
@@ -275,7 +339,13 @@ class CoefficientRow:
 
         None for the intercept, without an interval, and where a number is too large for a float.
         """
-        if self.name == INTERCEPT or self.low is None or self.high is None or self.high > _LARGEST_LOG:
+        if (
+            not self.is_log_odds
+            or self.name == INTERCEPT
+            or self.low is None
+            or self.high is None
+            or self.high > _LARGEST_LOG
+        ):
             return None
         return math.exp(self.coef), math.exp(self.low), math.exp(self.high)
 
@@ -307,6 +377,11 @@ class CoefficientTable:
         return not self.why_not
 
     @property
+    def has_ratios(self) -> bool:
+        """Whether coefficients add to log-odds."""
+        return any(row.is_log_odds for row in self.rows)
+
+    @property
     def ends(self) -> tuple[str, str]:
         """What the ends of the intervals are called."""
         return f"[{(1 - self.level) / 2:.3g}", f"{(1 + self.level) / 2:.3g}]"
@@ -322,10 +397,10 @@ class CoefficientTable:
         """
         import pandas as pd  # late: whoever prints needs none
 
-        odds = ("odds ratio", *(f"odds {end}" for end in self.ends))
+        odds = ("odds ratio", *(f"odds {end}" for end in self.ends)) if self.has_ratios else ()
         heads = ["coef", "std err", "z", "P>|z|", *self.ends, *odds]
         cells = [
-            [row.coef, row.std_err, row.z, row.p_value, row.low, row.high, *(row.odds_ratio or (None,) * 3)]
+            [row.coef, row.std_err, row.z, row.p_value, row.low, row.high, *(row.odds_ratio or (None,) * len(odds))]
             for row in self.rows
         ]
         names = pd.Index([row.title for row in self.rows], name="coefficient")
@@ -339,14 +414,16 @@ class CoefficientTable:
     __repr__ = __str__
 
 
-def interval_rows(found: CoefficientEstimate, units: Contrasts, level: float) -> tuple[CoefficientRow, ...]:
+def interval_rows(
+    found: CoefficientEstimate, units: Contrasts, level: float, *, is_log_odds: bool = True
+) -> tuple[CoefficientRow, ...]:
     """Return the coefficients of the table with intervals at this level, where they are determined."""
     width = float(ndtri((1 + checks.open_unit("level", level)) / 2))
-    coefs = units.rows @ found.centre
+    coefs = units.of(found.centre)
     errors = np.sqrt(np.einsum("ij,jk,ik->i", units.rows, found.covariance, units.rows) + found.added)
     rows = []
     for j, (name, other, coef, error) in enumerate(zip(units.names, units.against, coefs, errors, strict=True)):
-        row = CoefficientRow(name=name, against=other, coef=float(coef))
+        row = CoefficientRow(name=name, against=other, coef=float(coef), is_log_odds=is_log_odds)
         if found.is_determined[j]:
             row = replace(
                 row,
@@ -383,7 +460,11 @@ def _table_text(table: CoefficientTable) -> str:
     """Return title, facts, a line for each coefficient, and what they are, laid out as tables of statsmodels are."""
     names = [_cut(row.title) for row in table.rows]
     wide = max(12, *map(len, names))
-    heads = ["coef", "std err", "z", "P>|z|", *table.ends, "odds ratio"] if table.has_intervals else ["coef"]
+    heads = (
+        ["coef", "std err", "z", "P>|z|", *table.ends, *["odds ratio"] * table.has_ratios]
+        if table.has_intervals
+        else ["coef"]
+    )
     rule = "-" * max(_WIDTH, wide + 7 * _CELL)
     lines = [
         table.title.center(len(rule)).rstrip(),

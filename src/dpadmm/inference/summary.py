@@ -1,10 +1,12 @@
 """The coefficients of a released model: what they are of, their intervals, or why there are none."""
 
+from collections.abc import Mapping
+from typing import TypeAlias
+
 from dpadmm import checks
 from dpadmm.core.model import ReleasedModel
 from dpadmm.core.task import Aim
-from dpadmm.data.columns import Numeric
-from dpadmm.errors import InputError
+from dpadmm.data.cells import Category
 from dpadmm.inference.intervals import (
     CoefficientEstimate,
     CoefficientRow,
@@ -13,63 +15,82 @@ from dpadmm.inference.intervals import (
     contrasts,
     estimate,
     interval_rows,
+    label_of_units,
 )
 from dpadmm.models.statement import records_text
+from dpadmm.privacy.protection import Unit
+from dpadmm.problems.losses import Huber, Poisson
 
 _ESTIMAND = (
-    "Coefficients of the ordinary logistic regression without a penalty, in the units of the table: what one unit more "
-    "adds to the log-odds of {answer!r}, other columns unchanged; of a category, what it adds compared with the one "
-    "named behind it; exp() of it is an odds ratio. They are those of the population that the records were drawn "
-    "from, its values clipped to the encoding's range and rows longer than {reach} shortened to that; where many rows "
-    "are, they differ from coefficients of rows as they are.{ranges}"
+    "Coefficients of the ordinary {kind} regression without a penalty, in the units of the table: what one unit more "
+    "adds to {answer}, other columns unchanged; of a category, what it adds compared with the one named behind "
+    "it{ratio}. They are those of the population that the records were drawn from, with weights that depend on columns "
+    "alone: a row longer than norm {reach:.3g} in scaled units counts less, by the square of its length.{weight} Where "
+    "the {linear} linear in the columns, weights do not move coefficients; where not, by what they change the mix of "
+    "records."
 )
 _UNSETTLED = (
     "Coefficients at which training stopped, in the units of the table. They carry noise and, since no curvature "
-    "corrects that training stops early, are usually nearer to 0 than those of the ordinary logistic regression. Use "
+    "corrects that training stops early, are usually nearer to 0 than those of the ordinary regression. Use "
     "them to predict; do not report them as effects."
 )
-_COUNTED = (
-    "Intervals count the sampling of the records and all privacy noise. They assume independent records and, as the "
-    "usual standard errors of a logistic regression do, that the log-odds are about linear in the columns."
+_COUNTED = "Intervals count the sampling of {units} and all privacy noise. They assume independent {units}{model}."
+_ABOUT_LINEAR = (
+    " and, as the usual standard errors of a logistic regression do, that the log-odds are about linear in the columns"
 )
+_POISSON = " and counts of a Poisson distribution, with rates whose logarithm is about linear in the columns"
+_ROBUST = "; how much residuals vary may differ between records"
+_CLUSTERED = ", whose rows may depend on each other"
 _PREDICTING = (
     "Coefficients of a model that was fitted to predict, in the units of the table: rows were shortened"
     "{cap}, which makes them larger than those of an ordinary logistic regression. They carry noise."
 )
 
-_OTHER = "Coefficients of a model that was fitted to predict, in the units of the table. They carry noise."
+_OTHER = (
+    "Coefficients of a model that was fitted to predict, in the units of the table, for rows that are not shortened: "
+    "of longer ones the deviation from the centre counts by its direction alone. They carry noise."
+)
+_SEVERAL = (
+    "the curvature of several classes is a sum of matrices of several scores, for which no bound is proved (C13), so "
+    "that none can be released; fit two classes at a time, with aim='inference', for coefficients with intervals."
+)
 
 
-def estimate_with_contrasts(model: ReleasedModel) -> tuple[CoefficientEstimate, Contrasts] | None:
+Reference: TypeAlias = Mapping[str, Category]
+"""Of some columns, the category that others are compared with."""
+
+
+def estimate_with_contrasts(
+    model: ReleasedModel, reference: Reference | None = None
+) -> tuple[CoefficientEstimate, Contrasts] | None:
     """Return what was found about the coefficients; None where no curvature was released."""
     if model.curvature is None:
         return None
-    made = contrasts(model.schema.columns, model.encoding)
+    made = _contrasts(model, reference)
     return estimate(model.curvature, made), made
 
 
-def summary_of(model: ReleasedModel, level: float = 0.95) -> CoefficientTable:
-    """Return the table of a model of one vector of coefficients."""
-    if len(model.schema.label.classes) != 2:
-        raise InputError(
-            "A summary is for models of two classes; this one predicts a number or has coefficients for every class. "
-            "The report shows its largest coefficients, and `dpadmm export --to FILE.json` writes all of them."
-        )
+def _contrasts(model: ReleasedModel, reference: Reference | None) -> Contrasts:
+    return contrasts(model.schema.columns, model.encoding, label_of_units(model.schema.label, model.loss), reference)
+
+
+def summary_of(model: ReleasedModel, level: float = 0.95, reference: Reference | None = None) -> CoefficientTable:
+    """Return the table of a model: of one vector of coefficients, or of one for every class."""
     checks.open_unit("level", level)
-    found = estimate_with_contrasts(model)
+    found = estimate_with_contrasts(model, reference)
     why_not = reason(model, found)
-    made = contrasts(model.schema.columns, model.encoding) if found is None else found[1]
+    made = _contrasts(model, reference) if found is None else found[1]
+    is_ratio = model.linked is not None or model.softmax is not None
     if found is not None and not why_not:
-        rows = interval_rows(found[0], made, level)
+        rows = interval_rows(found[0], made, level, is_log_odds=is_ratio)
     else:
-        coefs = made.rows @ model.weights[0]
         rows = tuple(
-            CoefficientRow(name=name, against=other, coef=float(coef))
-            for name, other, coef in zip(made.names, made.against, coefs, strict=True)
+            CoefficientRow(name=f"{title}{name}", against=other, coef=float(coef), is_log_odds=is_ratio)
+            for title, weights in zip(_titles(model), model.weights, strict=True)
+            for name, other, coef in zip(made.names, made.against, made.of(weights), strict=True)
         )
     said = model.guarantee
     simulated = () if said.is_private_release else ("Simulated noise: NOT a private release.",)
-    held = _held_text(found)
     return CoefficientTable(
         title=model.title,
         facts=(
@@ -80,10 +101,15 @@ def summary_of(model: ReleasedModel, level: float = 0.95) -> CoefficientTable:
         ),
         rows=rows,
         estimand=_estimand(model, has_intervals=not why_not),
-        notes=(*simulated, *(() if why_not else (*held, _COUNTED))),
+        notes=(*simulated, *(() if why_not else (*_held_text(found), _counted_text(model)))),
         level=level,
         why_not=why_not,
     )
+
+
+def _titles(model: ReleasedModel) -> tuple[str, ...]:
+    """Return what the coefficients of every score begin with: its class, where there are several."""
+    return tuple(f"{each}: " for each in model.schema.label.classes) if model.n_scores > 1 else ("",)
 
 
 def _held_text(found: tuple[CoefficientEstimate, Contrasts] | None) -> tuple[str, ...]:
@@ -94,11 +120,28 @@ def _held_text(found: tuple[CoefficientEstimate, Contrasts] | None) -> tuple[str
     return (f"{names} held at the value where training stopped. Do not report coefficients without an interval.",)
 
 
+def _counted_text(model: ReleasedModel) -> str:
+    """Say what intervals count, and what they assume."""
+    is_of_persons = model.guarantee.protection.unit is Unit.PERSON
+    robust = _CLUSTERED if is_of_persons else _ABOUT_LINEAR
+    if model.schema.label.is_real and not is_of_persons:
+        robust = _POISSON if isinstance(model.loss, Poisson) else _ROBUST
+    return _COUNTED.format(units="persons" if is_of_persons else "records", model=robust)
+
+
 def _estimand(model: ReleasedModel, *, has_intervals: bool) -> str:
     """Say what the coefficients are of."""
     if model.aim is Aim.INFERENCE:
-        reach = f"norm {model.encoding.radius:.3g} in scaled units"
-        text = _ESTIMAND.format(answer=model.schema.label.classes[-1], reach=reach, ranges=_range_text(model))
+        label = model.schema.label
+        kind, answer, ratio, linear = "linear", label.name, "", "mean is"
+        if isinstance(model.loss, Poisson):
+            kind, answer, linear = "Poisson", f"the logarithm of the expected {label.name}", "logarithm is"
+            ratio = "; exp() of it is a rate ratio"
+        elif not label.is_real:
+            kind, answer, linear = "logistic", f"the log-odds of {label.classes[-1]!r}", "log-odds are"
+            ratio = "; exp() of it is an odds ratio"
+        reach, weight = model.encoding.radius, _weight_text(model)
+        text = _ESTIMAND.format(kind=kind, answer=answer, ratio=ratio, reach=reach, weight=weight, linear=linear)
         return text if has_intervals else _UNSETTLED
     if model.linked is None:
         return _OTHER
@@ -106,25 +149,22 @@ def _estimand(model: ReleasedModel, *, has_intervals: bool) -> str:
     return _PREDICTING.format(cap=" and the loss slope of misclassified ones was capped" if is_capped else "")
 
 
-def _range_text(model: ReleasedModel) -> str:
-    """Say how far numbers count, where that is less than their public bounds: by clipping, or by a row's length."""
-    encoding, found, place = model.encoding, [], 0
-    if encoding.lower is None or encoding.upper is None:
+def _weight_text(model: ReleasedModel) -> str:
+    """Say what a record counts on average, where the released curvature tells: of numbers, by the constant feature."""
+    found, constant = model.curvature, model.encoding.constant
+    if found is None or constant is None or not isinstance(model.loss, Huber):
         return ""
-    for column in model.schema.columns:
-        if isinstance(column, Numeric):
-            far = encoding.radius * encoding.scale[place]
-            low = max(encoding.lower[place], encoding.centre[place] - far)
-            high = min(encoding.upper[place], encoding.centre[place] + far)
-            ends = f"{low:.4g} to {high:.4g}"
-            if ends != f"{column.lower:.4g} to {column.upper:.4g}":
-                found.append(f"{column.name} {ends}")
-        place += len(column.feature_names)
-    return f" At most these ranges count: {', '.join(found)}." if found else ""
+    mean = found.matrix[len(found.point) - 1] / constant**2 / model.records  # the diagonal comes first
+    counted = f"{min(max(mean, 0.0), 1.0):.2f}"
+    return (
+        f" On average a record counts {counted}; residuals beyond three deviations of {model.schema.label.name}, less."
+    )
 
 
 def reason(model: ReleasedModel, found: tuple[CoefficientEstimate, Contrasts] | None) -> str:
     """Say why there are no intervals; nothing where there are."""
+    if model.n_scores > 1:
+        return _SEVERAL
     if model.aim is not Aim.INFERENCE:
         return (
             f"the model was fitted for {model.aim.value}, and no curvature was bought. To have them, fit with "

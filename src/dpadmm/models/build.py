@@ -23,7 +23,7 @@ from dpadmm.core.model import (
 )
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.inference.intervals import contrasts, estimate
+from dpadmm.inference.intervals import contrasts, estimate, label_of_units
 from dpadmm.methods.base import Topology
 from dpadmm.models.statement import search_text
 from dpadmm.noise.mechanisms import CaoOptimal, Constant, Geometric, Tail
@@ -33,7 +33,7 @@ from dpadmm.privacy.protection import Unit
 from dpadmm.problems.losses import ReleasedLoss
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.queries.column_profile import ColumnProfile
-from dpadmm.queries.curvature import Curvature, CurvatureFacts
+from dpadmm.queries.curvature import Curvature, CurvatureFacts, ScoreProducts
 
 _NUMBERS = {
     "eta": "penalty between neighbours (eta)",
@@ -78,11 +78,13 @@ def released_model(
     encoding = outcome.encoding
     if encoding is None:
         raise InputError("A model is made from rows that were encoded by the plan; these came encoded.")
-    coefficients, curvature = outcome.models.ravel(), None
+    centre, scale = encoding.target_centre_weights, encoding.target_scale  # of the number that was trained on
+    coefficients, curvature = (centre + scale * outcome.models.reshape(-1, encoding.dimension)).ravel(), None
     if Curvature.name in outcome.released:
         alone = outcome.cost(Curvature.name, plan.whole.delta)
-        curvature = CurvatureFacts.of(outcome.released[Curvature.name], alone)
-        found = estimate(curvature, contrasts(schema.columns, encoding))
+        products = outcome.released.get(ScoreProducts.name)
+        curvature = CurvatureFacts.of(outcome.released[Curvature.name], alone, products, target=(centre, scale))
+        found = estimate(curvature, contrasts(schema.columns, encoding, label_of_units(schema.label, plan.task.loss)))
         if found.has_intervals:  # the centre of the intervals, so that a model has one coefficient
             coefficients = found.centre
     pairs = zip(public_names(names, plan.task.protection.unit), plan.task.sizes, strict=True)

@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from dpadmm import checks
 from dpadmm.core.model import ReleasedModel
+from dpadmm.core.task import Aim
 from dpadmm.data.columns import RealLabel
 from dpadmm.data.tables import Screened, encode_table, screen_cells
 from dpadmm.errors import InputError
@@ -80,19 +81,24 @@ def shift_to_threshold(model: ReleasedModel, scores: Floats, threshold: float | 
 def predict_from_scores(model: ReleasedModel, scores: Floats, threshold: float | None = None) -> NDArray[Any]:
     """Return the predictions that scores amount to: classes or numbers, nothing where there is no score.
 
-    A number is in its own units, of a table within its bounds.
+    A number is in its own units, of a table within its bounds unless coefficients were estimated.
     """
     label, shifted, is_blank = model.schema.label, shift_to_threshold(model, scores, threshold), np.isnan(scores[:, 0])
     if isinstance(model.loss, Poisson):
         return _expected_counts(scores)
     if isinstance(label, RealLabel):
-        return label.decode(shifted[:, 0], is_clipped=not model.schema.is_array)
+        return label.decode(shifted[:, 0], is_clipped=clips_numbers(model))
     which = shifted.argmax(axis=1) if model.n_scores > 1 else (shifted[:, 0] > 0).astype(np.intp)
     found = np.array(label.classes, dtype=None if model.schema.is_array else object)[which]
     if is_blank.any():
         found = found.astype(object)
         found[is_blank] = None
     return found
+
+
+def clips_numbers(model: ReleasedModel) -> bool:
+    """Return whether predicted numbers are moved within the label's range: of tables, unless coefficients matter."""
+    return not model.schema.is_array and model.aim is Aim.PREDICTION
 
 
 def encode_predictions(model: ReleasedModel, scores: Floats) -> Floats:

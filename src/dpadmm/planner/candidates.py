@@ -27,10 +27,8 @@ import numpy as np
 
 from dpadmm.checks import nearest, safe_repr
 from dpadmm.checks import option_name as named
-from dpadmm.core.budget import share_out
-from dpadmm.core.spec import FinalModel, ReleaseFacts, RunSpec, mechanisms_of
-from dpadmm.core.task import Aim, Task
-from dpadmm.data.encoding import CONSTANT
+from dpadmm.core.spec import FinalModel, RunSpec, mechanisms_of
+from dpadmm.core.task import INFERENCE_LOSS, Aim, Task
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Setting, Topology, plannable
 from dpadmm.methods.decentralised import is_ridge
@@ -44,11 +42,9 @@ from dpadmm.privacy.accounting import PureTarget, Target, least_objective_epsilo
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import NeighbouringRelation, Unit, View
-from dpadmm.privacy.releases import seen_noise
 from dpadmm.problems.losses import AnyLoss, Huber, LabelKind, Logistic, Poisson, Softmax
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
-from dpadmm.queries.curvature import plan_curvature
 
 
 @dataclass(frozen=True)
@@ -91,9 +87,10 @@ _CAP, _LOOSER_CAP = 0.5, 0.7
 _CLIP_RADIUS = 0.6
 WIDE_CLIP_RADIUS = 1.5
 """The radius for numbers whose rows are shortened too much otherwise (`planner._radius_for_numbers`)."""
-INFERENCE_CLIP_RADIUS = 2.0
-"""The radius to which rows are shortened where coefficients are to be the ordinary ones, in units of a usual row."""
+INFERENCE_CLIP_RADIUS = 1.0
+"""The length from which on rows count less where coefficients are estimated, in units of a usual row."""
 
+_TARGET_SCALE = 0.25  # of a number's deviation: how much noise on a prediction matters, times the rule of thumb
 _LEAST_SHARE, _MOST_SHARE, _SHARE_SEEN, _MOST_PROFILE_NOISE = 0.01, 0.1, 0.005, 0.08
 _NOISELESS = 1e5  # Theta beyond which noise is nothing
 _MOST_HEADROOM = 3000.0  # Theta beyond which the bias of a capped loss would cost more than noise
@@ -278,7 +275,8 @@ def gradient_rule(task: Task, mu: float, ratio: float) -> tuple[int, float, floa
     A ridge tau/c leaves noise of about c on a prediction, as descending for a time c/tau does. With momentum beta a
     direction of curvature mu settles in about `1.5 (1 - beta)/(mu t)` rounds of length t.
     """
-    drag = max(mu, unit_noise(task, NoisyGradients) * task.row_norm / (ratio * margin_scale(task.loss)))
+    scale = _TARGET_SCALE if task.loss == INFERENCE_LOSS and task.aim is Aim.INFERENCE else margin_scale(task.loss)
+    drag = max(mu, unit_noise(task, NoisyGradients) * task.row_norm / (ratio * scale))
     ridge = mu if task.regulariser is not None else drag
     step = 1.0 / task.functions(ridge).constants.smoothness
     rounds = math.ceil(1.5 * (1 - _MOMENTUM) / (drag * step))
@@ -425,7 +423,7 @@ def profile_noise(task: Task, method: type[Method]) -> float:
     is_pooled = method.about.trusts_coordinator and task.n_silos > 1
     total = task.n_silos if people.unit is Unit.USER else sum(task.sizes)
     bound = column_profile(
-        n_numeric=table.n_numeric,
+        n_numeric=table.n_numeric + table.n_targets,
         n_categorical=len(table.categories),
         n_records=total,
         protection=people,
@@ -485,85 +483,3 @@ def run_of(candidate: Candidate, n_models: int = 1) -> RunSpec:
     # Gradients forget old noise quickly, so late rounds must not carry more of it.
     schedule = Constant() if about.longest_step < math.inf else Tail()
     return RunSpec(made, setting, target, schedule, FinalModel.TAIL_AVERAGE, n_models)
-
-
-CURVATURE_SHARE = 0.1
-"""Part of the squared budget m^2 that is spent on the curvature."""
-
-_USUAL_CURVATURE = 0.9  # of a record along a direction, as a part of p (1 - p): not all have the mean probability
-_SURE = 2.0  # times the noise, from which on nearly all fits have an interval
-_BEST_CURVATURE = 0.02  # of a record along a direction, times the number of directions, at best: columns in no relation
-
-
-def interval_budget(task: Task) -> tuple[Target | None, Target, tuple[str, ...]]:
-    """Return what intervals cost, and what that leaves to all others; or None, and why there can be none."""
-    own, left = share_out(task.target, CURVATURE_SHARE)
-    assert own is not None
-    least = least_records(task, own)
-    if task.n_records >= least:
-        return own, left, ()
-    rare = "" if task.prevalence is None else f", where the share of one class is {task.prevalence:g},"
-    why = (
-        f"no intervals can be expected: {directions(task)} coefficients at epsilon {task.target.epsilon:g}{rare} need "
-        f"about {least} records or more, and there are {task.n_records}. The plan spends nothing on intervals. Use "
-        "fewer columns or a larger epsilon."
-    )
-    return None, task.target, (why,)
-
-
-def least_records(task: Task, own: Target) -> int:
-    """Return how many records it takes for intervals at best: the curvature must exceed its noise in all directions.
-
-    The noise moves eigenvalues by up to about `tau sqrt(2 (d + 1))`. Columns that say much the same need more, and so
-    does a rare class: a record's curvature is `p (1 - p)` on average, at most 1/4.
-    """
-    least = directions(task) * _curvature_edge(task, own)
-    return math.ceil(least / (4 * _record_curvature(task) * _BEST_CURVATURE * task.row_norm**2))
-
-
-def _record_curvature(task: Task) -> float:
-    """Return the usual curvature of a record's loss in its score, from public facts.
-
-    p (1 - p) for classes; for counts that of a rate l of which the ceiling is `l + 4 sqrt(l)`, hardly ever exceeded.
-    """
-    if isinstance(task.loss, Poisson):
-        rate = (math.sqrt(4 + task.loss.ceiling) - 2) ** 2
-        return float(task.loss.curvature(np.log(rate)))
-    p = 0.5 if task.prevalence is None else task.prevalence
-    return p * (1 - p)
-
-
-def _curvature_edge(task: Task, own: Target) -> float:
-    """Return what the noise alone shows in the curvature summed over the records."""
-    setting = Setting(Problem.of(task.functions()), 1, 0.0, protection=task.protection)
-    facts = ReleaseFacts(task.sizes, task.protection, is_pooled=True)
-    (release,) = plan_curvature(setting, own, facts, 2, is_secure=False)
-    return task.n_records * seen_noise(release) * math.sqrt(2 * (directions(task) + 1))
-
-
-def expected_intervals(task: Task, own: Target) -> float:
-    """Return how many coefficients are expected to get intervals, of columns in no relation to each other.
-
-    The curvature along each is compared with its noise: below 1 there is none, up to 2 half of them have one. Without a
-    profile that was released before, the categories of a column count as equally frequent.
-    """
-    table = task.table
-    if table is None:
-        return float(directions(task))
-    shares = table.shares or tuple((1 / k,) * k for k in table.categories)
-    spread = table.n_numeric + sum(1 - math.fsum(f * f for f in each) for each in shares)
-    unit = (1 - CONSTANT**2) * task.row_norm**2 / (INFERENCE_CLIP_RADIUS**2 * spread)
-    of_number = _USUAL_CURVATURE * _record_curvature(task) * task.n_records * unit / _curvature_edge(task, own)
-    ratios = [of_number] * table.n_numeric
-    for each in shares:
-        rest = sorted(each)
-        common = rest.pop()
-        ratios += [2 * of_number * f * common / (f + common) for f in rest]
-    number = sum(0.0 if ratio < 1 else 0.5 if ratio <= _SURE else 1.0 for ratio in ratios)
-    has_intercept = directions(task) > len(ratios)
-    return number + (has_intercept and number > 0)
-
-
-def directions(task: Task) -> int:
-    """Return how many coefficients there are: the categories of a column always sum to one."""
-    return task.dimension - (0 if task.table is None else len(task.table.categories))

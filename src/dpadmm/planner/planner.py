@@ -14,7 +14,7 @@ from dpadmm import checks
 from dpadmm.checks import plural
 from dpadmm.core.budget import share_out
 from dpadmm.core.spec import RunSpec, TrainingSpec
-from dpadmm.core.task import Aim, Task, task_json
+from dpadmm.core.task import Aim, Task
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Topology
 from dpadmm.methods.noisy_gradients import NoisyGradients
@@ -26,11 +26,8 @@ from dpadmm.planner.candidates import (
     Candidate,
     RowForm,
     candidate_at,
-    directions,
-    expected_intervals,
     few_rounds,
     form_of,
-    interval_budget,
     losses_for,
     method_called,
     methods_for,
@@ -38,6 +35,13 @@ from dpadmm.planner.candidates import (
     ratios_for,
     run_of,
     unit_noise,
+)
+from dpadmm.planner.coefficients import (
+    IntervalBudget,
+    expected_intervals,
+    interval_budget,
+    interval_json,
+    interval_text,
 )
 from dpadmm.planner.forecast import (
     SIGNAL_WORLDS,
@@ -59,7 +63,7 @@ from dpadmm.problems.problem import Problem, check_declared
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.streams import SiloStream
 from dpadmm.queries.column_profile import ColumnProfile
-from dpadmm.queries.curvature import Curvature
+from dpadmm.queries.curvature import Curvature, ScoreProducts
 
 _HOPELESS = 0.1  # part of the learnable that must survive
 _DROWNED = 0.25  # weight of what is worse than nothing learned
@@ -130,8 +134,7 @@ class Plan:
     @property
     def curvature(self) -> Curvature | None:
         """What is released after the last, for intervals; None for nothing."""
-        last = self.spec.steps[-1]
-        return last if isinstance(last, Curvature) else None
+        return next((each for each in self.spec.sums if type(each) is Curvature), None)
 
     @property
     def lacks_intervals(self) -> bool:
@@ -178,7 +181,7 @@ class Plan:
             ("Budget", f"epsilon {self.whole.epsilon:g}, delta {self.whole.delta:g}"),
             ("Protects", f"{hidden} from {hidden.observer}"),
             ("Encoding", self._encoding_text()),
-            ("Intervals", self._interval_text()),
+            ("Intervals", interval_text(self.task, self.curvature)),
             ("Method", f"{self.method}, {plural(self.rounds, 'round')}"),
             *zip(("Why", ""), dict.fromkeys((*self.reasons[:1], *self.reasons[-1:])), strict=False),
             ("Noise", self._noise_text()),
@@ -213,19 +216,6 @@ class Plan:
             return f"by the column profile that run {self.task.profile.earlier_run!r} released, at no further cost"
         return "by public bounds and categories alone"
 
-    def _interval_text(self) -> str:
-        """Say what intervals cost; why there are none is a warning."""
-        if self.curvature is None:
-            return ""
-        cost = f"epsilon {self.curvature.target.epsilon:.3g}"
-        table = self.task.table
-        rare = "" if table is None or table.shares or not table.categories else " and no category is rare"
-        return (
-            f"from the curvature of the loss, released last for {cost}; expected for about "
-            f"{self.expected_intervals:.3g} of {directions(self.task)} coefficients if columns are unrelated (related "
-            f"ones need two to five times the records){rare}"
-        )
-
     @property
     def expected_intervals(self) -> float:
         """How many coefficients are expected to have intervals, if columns are unrelated; see `expected_intervals`."""
@@ -253,7 +243,7 @@ class Plan:
             "clip_radius": self.clip_radius,
             "profile_epsilon": None if self.profile is None else self.profile.target.epsilon,
             "curvature_epsilon": None if self.curvature is None else self.curvature.target.epsilon,
-            **({} if self.curvature is None else {"expected_intervals": self.expected_intervals}),
+            **interval_json(self.task, self.curvature),
             "tolerance": self.run.setting.tolerance,
             "noise_std": self.noise_std.tolist(),
             "share_std": None if shares is None else (self.noise_std / math.sqrt(shares.honest)).tolist(),
@@ -328,12 +318,12 @@ def _plan_models(task: Task, method: str | None, n_models: int, *, is_federated:
     methods = methods_for(task) if method is None else (method_called(task, method),)
     few = few_rounds(task) if method is None and n_models == 1 and not is_federated else None
     methods = methods if few is None else (few,)
-    whole, lacking, curvature = task.target, tuple[str, ...](), None
+    whole, budget = task.target, IntervalBudget(task.target)
     if task.profile.earlier_m > 0:
         task = replace(task, target=_rest_beside(task, methods[0]))
     if task.aim is Aim.INFERENCE:
-        curvature, rest, lacking = interval_budget(task)
-        task = replace(task, target=rest)
+        budget = interval_budget(task)
+        task = replace(task, target=budget.rest)
     share, target = _worthwhile_share(task, methods[0], n_models), task.target
     form = _form_for_numbers(task, methods[0], share)
     for of_profile, of_model in _shared_budgets(target, share, n_models):
@@ -343,7 +333,7 @@ def _plan_models(task: Task, method: str | None, n_models: int, *, is_federated:
         run = run_of(best.candidate, n_models)
         profile = None
         if of_profile is not None and task.table is not None:
-            numbers, categories = task.table.n_numeric, len(task.table.categories)
+            numbers, categories = task.table.n_numeric + task.table.n_targets, len(task.table.categories)
             profile = ColumnProfile(
                 n_numeric=numbers, n_categorical=categories, size=task.table.counts, target=of_profile
             )
@@ -357,8 +347,9 @@ def _plan_models(task: Task, method: str | None, n_models: int, *, is_federated:
             f"between {plural(n_models, 'model')} and a column profile. Choose another method, "
             f"{checks.option_name('profile', 'off')}, or a larger delta."
         )
-    if curvature is not None:
-        spec = TrainingSpec.of(*spec.steps, Curvature(run, curvature))
+    if budget.curvature is not None:
+        products = None if budget.products is None else ScoreProducts(run, budget.products)
+        spec = TrainingSpec.of(*spec.steps, Curvature(run, budget.curvature), products)
     expected, simulated = forecast(best.candidate, n_models)
     is_hopeless = expected.judged.learned < _HOPELESS
     why = best.candidate.method.about.why if method is None else _beside_own_choice(best, form)
@@ -371,7 +362,7 @@ def _plan_models(task: Task, method: str | None, n_models: int, *, is_federated:
         simulated=simulated,
         signal=best.norm,
         reasons=(why, *_reasons(best.candidate, rivals, sum(map(len, tried)), share)),
-        warnings=(*_warnings(best.candidate, is_hopeless, expected), *lacking),
+        warnings=(*_warnings(best.candidate, is_hopeless, expected), *budget.lacking),
         is_hopeless=is_hopeless,
     )
 
@@ -639,3 +630,23 @@ def large_delta_text(delta: float, n_records: int) -> str:
         f"delta {delta:g} is above 1/n = {1 / n_records:.2g}: such a guarantee allows somebody's record to be "
         "published outright. Choose a delta well below 1/n."
     )
+
+
+def task_json(task: Task) -> dict[str, Any]:
+    """Return the task as plain values; loss and regulariser as they are written in Python."""
+    who, facts = task.protection, ("dimension", "row_norm", "prevalence", "expected_auc", "expected_r2")
+    return {name: getattr(task, name) for name in facts} | {
+        "sizes": list(task.sizes),
+        "loss": repr(task.loss),
+        "epsilon": task.target.epsilon,
+        "delta": task.target.delta,
+        "unit": who.unit.value,
+        "relation": who.relation.value,
+        "view": who.view.value,
+        "colluders": who.n_colluders,
+        "records_per_person": who.records_per_person,
+        "silos_per_person": who.silos_per_person,
+        "edges": None if task.network is None else task.network.edges.tolist(),
+        "regulariser": None if task.regulariser is None else repr(task.regulariser),
+        "aim": task.aim.value,
+    }

@@ -14,7 +14,7 @@ from dpadmm import checks
 from dpadmm.checks import option_name, safe_repr
 from dpadmm.core.budget import ReusedProfile
 from dpadmm.core.dataset import Dataset
-from dpadmm.core.task import AUTO, Aim, ProfileRule, TableShape, Task, nominal_sizes
+from dpadmm.core.task import AUTO, INFERENCE_LOSS, Aim, ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.data.columns import Label, RealLabel
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema
@@ -214,10 +214,17 @@ class ResolvedSettings:
             privacy.neighbours,
         )
         aim, method = checks.member("aim", settings.aim, Aim), method_name(settings.method)
+        if training.wanted and aim is not Aim.INFERENCE:
+            raise InputError(
+                f"{option_name('wanted')} names coefficients that must get an interval, which are for "
+                f"{option_name('aim', 'inference')}. Add that, or leave it out.",
+                setting="wanted",
+                code="combination",
+            )
         if isinstance(training.topology, str):
             checks.one_of("topology", training.topology, [_AUTO, *_TOPOLOGIES])
         if settings.class_weight is not None:
-            _check_class_weight(aim, method)
+            _check_class_weight(method)
         made = cls(
             settings=settings,
             protection=protection,
@@ -254,6 +261,14 @@ class ResolvedSettings:
 
     def public_rows(self, rows: Dataset) -> Dataset:
         """Return the rows with their public sizes: where the true ones are secret, nominal ones."""
+        is_for_coefficients = self.aim is Aim.INFERENCE
+        is_scaled = is_for_coefficients and self.loss(rows.n_classes, rows.schema.label) == INFERENCE_LOSS
+        if is_scaled and any(part.labels is None for part in rows.rows):
+            raise InputError(
+                f"{option_name('aim', 'inference')} for a number needs rows in memory, and these are read in passes. "
+                f"Use {option_name('stream', False)}. Nothing was spent."
+            )
+        rows = replace(rows, for_coefficients=is_for_coefficients, scales_target=is_scaled)
         if self.nominal_records is None:
             return rows
         return replace(rows, nominal=nominal_sizes(self.nominal_records, len(rows.rows)))
@@ -299,6 +314,15 @@ class ResolvedSettings:
         if choice == "poisson":
             return _loss_of_counts(label)
         cap = 1.0 if self.training.slope_cap is None else self.training.slope_cap
+        if is_real and self.aim is Aim.INFERENCE:
+            if self.own_loss not in (None, _LOSSES["huber"]):
+                raise InputError(
+                    f"huber_threshold does not go with {option_name('aim', 'inference')}, where residuals are clipped "
+                    "at three deviations of the target. Leave it out.",
+                    setting="aim",
+                    code="combination",
+                )
+            return INFERENCE_LOSS
         if n_classes < 3 or (self.n_models(n_classes) or 1) > 1:
             return self.own_loss or _LOSSES.get(choice) or Logistic(cap)
         return Softmax(n_classes, cap)
@@ -312,7 +336,9 @@ class ResolvedSettings:
 
     def table_task(self, sizes: tuple[int, ...], schema: Schema) -> Task:
         """Return the task for silos of these sizes with tables of this schema."""
-        loss, form = self.loss(len(schema.label.classes), schema.label), ProfileForm(schema.columns)
+        loss = self.loss(len(schema.label.classes), schema.label)
+        target = schema.target_columns if loss == INFERENCE_LOSS and self.aim is Aim.INFERENCE else ()
+        form = ProfileForm((*schema.columns, *target))
         return self.task(loss, sizes, schema.dimension, row_norm=schema.row_norm, form=form)
 
     def task_of(self, rows: Dataset, earlier: ReusedProfile | None) -> Task:
@@ -331,7 +357,8 @@ class ResolvedSettings:
         earlier: ReusedProfile | None = None,
     ) -> Task:
         """Return what a plan is made from: public facts about rows, and what is asked for."""
-        training = self.training
+        training, known = self.training, None if earlier is None else earlier.counts
+        n_targets = int(loss == INFERENCE_LOSS and self.aim is Aim.INFERENCE)
         return Task(
             sizes=sizes,
             dimension=dimension,
@@ -341,7 +368,7 @@ class ResolvedSettings:
             network=network_of(training.topology, len(sizes)),
             regulariser=self.penalty,
             row_norm=row_norm,
-            table=None if form is None else TableShape.of(form, None if earlier is None else earlier.counts),
+            table=None if form is None else TableShape.of(form, known, n_targets),
             profile=self.profile if earlier is None else self.profile.with_earlier(earlier.counts.run, earlier.m),
             aim=self.aim,
             prevalence=training.prevalence,
@@ -362,13 +389,8 @@ def _loss_of_counts(label: Label | None) -> Poisson:
     return Poisson(int(label.upper))
 
 
-def _check_class_weight(aim: Aim, method: str | None) -> None:
-    """Refuse weights where coefficients are those of the population (C14), and where batches draw all rows alike."""
-    if aim is Aim.INFERENCE:
-        raise InputError(
-            f"{option_name('aim', aim.value)} tells coefficients of the population as it is, but "
-            f"{option_name('class_weight')} changes how much its classes count. Leave one out."
-        )
+def _check_class_weight(method: str | None) -> None:
+    """Refuse weights where batches draw all rows alike."""
     if method is not None and Family.SAMPLED in by_name()[method].about.noise:
         raise InputError(
             f"{option_name('method', method)} draws batches in which all rows have the same weight. Leave out "

@@ -13,6 +13,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from dpadmm import checks
 from dpadmm.errors import InputError
@@ -24,7 +25,6 @@ from dpadmm.problems.losses import (
     Loss,
     Poisson,
     Softmax,
-    Squared,
     check_not_subclass,
     constants_of,
 )
@@ -33,6 +33,7 @@ from dpadmm.problems.silos import (
     ROW_NORM_SLACK,
     Silos,
     as_numbers,
+    dense,
     gram_sum,
     row_block,
     row_products,
@@ -222,10 +223,26 @@ class EmpiricalRisk(MeanLosses):
     def hessian(self, agent: int, w: Floats) -> Floats:
         """Return the Hessian of one agent's function at one point w (d,)."""
         part = self.part(agent)
-        rows, weight = row_block(self.silos.features, part), None
-        if self.loss != Squared() or self.silos.weights is not None:
-            weight = self.weigh(self.loss.curvature(self.margins(scores(rows, w[:, None])[:, 0], part)), part)
+        rows = row_block(self.silos.features, part)
+        weight = self.weigh(self.loss.curvature(self.margins(scores(rows, w[:, None])[:, 0], part)), part)
         return gram_sum(rows, weight) / self.sizes[agent] + self.mu * np.eye(self.dimension)
+
+    def score_products(self, agent: int, w: Floats) -> Floats:
+        """Return the mean of the products `g g'` of gradients at one point w (d,), no ridge in them.
+
+        g is that of a record, or the sum over all rows of a person.
+        """
+        part, people = self.part(agent), self.silos.people
+        codes = None if people is None else people[agent].codes
+        rows = row_block(self.silos.features, part)
+        pulls = self.pulls(scores(rows, w[:, None]), part)[:, 0]
+        if codes is None:
+            return gram_sum(rows, pulls**2) / self.sizes[agent]
+        persons = sparse.csr_array(
+            (pulls, (codes, np.arange(len(pulls)))), shape=(codes.max(initial=-1) + 1, len(pulls))
+        )
+        sums = dense(persons @ dense(rows))
+        return gram_sum(sums, np.ones(len(sums))) / self.sizes[agent]
 
     def _one_each(self, w: Floats) -> Floats:
         """Return `sign_i (a_i'w_i - shift_i)` (N, R) of agents with one record each, without a loop over a million."""

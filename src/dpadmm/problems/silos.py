@@ -30,11 +30,12 @@ _FINENESS = 2**26
 class PersonWeights:
     """The weights (n,) of a silo's rows, those of a person at most 1 in sum, and how many persons there are.
 
-    The number of persons is public, that of the rows is not.
+    The number of persons is public, that of the rows is not. codes: (n,) the number of each row's person, if known.
     """
 
     weights: Floats = field(repr=False)
     persons: int
+    codes: Ints | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse weights that are none, and fewer persons than the weights of the rows make."""
@@ -73,7 +74,7 @@ class PersonRows:
         most = len(codes) if keep is None else checks.count("keep", keep)
         kept = np.flatnonzero(place < most)
         weights = (_FINENESS // np.minimum(counts, most)) / _FINENESS
-        return cls(kept, PersonWeights(weights[codes[kept]], len(counts)))
+        return cls(kept, PersonWeights(weights[codes[kept]], len(counts), codes[kept]))
 
 
 # Rows scaled to a norm bound come out up to a few ulps above it; that is rounding, not a broken promise.
@@ -105,6 +106,8 @@ class Silos:
     class_weights: (n,) public weights of the rows or their classes, above 0 and at most 1 (C13); None where all count
         the same.
     base_scores: (n,) what is added to the rows' scores, the logarithms of exposures (C20); None where nothing is.
+    weighs_long_rows: rows longer than `row_norm` are not refused, but count `min(1, row_norm^2/||a||^2)`: a row's
+        weight follows from its own features, and `w ||a||`, `w ||a||^2` are within what a row of norm `row_norm` has.
 
     >>> silos = Silos.from_parts([np.eye(2), np.eye(2)[:1]], [np.ones(2), -np.ones(1)], row_norm=1.0)
     >>> silos.n_agents, silos.sizes.tolist(), silos.dimension
@@ -120,6 +123,7 @@ class Silos:
     people: tuple[PersonWeights, ...] | None = field(default=None, repr=False)
     class_weights: Floats | None = field(default=None, repr=False)
     base_scores: Floats | None = field(default=None, repr=False)
+    weighs_long_rows: bool = False
     n_agents: int = field(init=False, repr=False, compare=False)
     dimension: int = field(init=False, repr=False, compare=False)
     is_sparse: bool = field(init=False, repr=False, compare=False)
@@ -134,10 +138,11 @@ class Silos:
             # More could be lost in rounding than certificates count (C7). It follows from public facts alone: if one
             # row decided, it would change how all others are rounded.
             features = features.toarray()
+        lengths = [np.zeros(0)]
         for first in range(0, features.shape[0], PART):
-            rows = row_block(features, slice(first, min(first + PART, features.shape[0])))
-            is_short = row_norms(rows) <= row_norm * (1 + ROW_NORM_SLACK)
-            if not is_short.all():
+            lengths.append(row_norms(row_block(features, slice(first, min(first + PART, features.shape[0])))))
+            is_short = lengths[-1] <= row_norm * (1 + ROW_NORM_SLACK)
+            if not (is_short.all() or self.weighs_long_rows):
                 place = first + int(np.argmin(is_short))
                 silo = self.names[int(np.searchsorted(self.offsets, place, side="right")) - 1]
                 raise InputError(
@@ -165,6 +170,9 @@ class Silos:
             self.base_scores.shape == self.labels.shape and np.isfinite(self.base_scores).all()
         ):
             raise InputError("Base scores must be one finite number per row.")
+        if self.weighs_long_rows:
+            own = np.minimum(1.0, row_norm / np.maximum(np.concatenate(lengths), row_norm)) ** 2
+            weights = own if weights is None else own * weights
         if nominal is not None:
             if len(nominal) != len(sizes):
                 raise InputError(
@@ -188,6 +196,7 @@ class Silos:
         people: Sequence[PersonWeights] | None = None,
         *,
         is_copied: bool = True,
+        weighs_long_rows: bool = False,
     ) -> "Silos":
         """Stack one feature matrix and one label vector per agent; refuse anything unusable, naming the silo.
 
@@ -217,6 +226,7 @@ class Silos:
             names,
             None if nominal is None else np.array(nominal, dtype=np.int64),
             None if people is None else tuple(people),
+            weighs_long_rows=weighs_long_rows,
         )
 
     def with_nominal(self, sizes: Sequence[int]) -> "Silos":
@@ -252,7 +262,8 @@ class Silos:
         people = None if self.people is None else tuple(self.people[int(i)] for i in agents)
         classes = None if self.class_weights is None else self.class_weights[index]
         base = None if self.base_scores is None else self.base_scores[index]
-        silos = Silos(features, self.labels[index], offsets, self.row_norm, names, nominal, people, classes, base)
+        made = self.row_norm, names, nominal, people, classes, base, self.weighs_long_rows
+        silos = Silos(features, self.labels[index], offsets, *made)
         vars(silos).update(is_small=self.is_small)  # so that an agent's sums have the same bits alone and among others
         return silos
 

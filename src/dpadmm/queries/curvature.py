@@ -1,11 +1,13 @@
-"""The last release of a run with intervals: the curvature of the loss where the run has converged (C14).
+"""The last releases of a run with intervals: the curvature of the loss where the run has converged (C14).
 
 Gradients show where the optimum is, the curvature how sharply it is known. It is taken at the mean of the points at
-which the last rounds asked for gradients, and released with noise of its own, as one more sum over all silos.
+which the last rounds asked for gradients, and released with noise of its own, as one more sum over all silos. Where the
+curvature does not tell how much gradients differ between records, as it does for classes and independent rows, the sum
+of their products `g g'` at that point is released as well.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -13,29 +15,31 @@ import numpy as np
 
 from dpadmm.core.spec import ReleaseFacts, RunSpec, plan_sum
 from dpadmm.errors import InputError
-from dpadmm.methods.base import Setting, with_rounding_of_sum
+from dpadmm.methods.base import Setting, with_rounding, with_rounding_of_sum
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.accounting import Target
-from dpadmm.privacy.certificates.sums import curvature_sum, masked_sum
+from dpadmm.privacy.certificates.local import LocalFunction
+from dpadmm.privacy.certificates.sums import curvature_sum, masked_sum, score_products
 from dpadmm.privacy.protection import Certificate, secure_grid
 from dpadmm.privacy.releases import seen_noise
 from dpadmm.problems.arrays import Floats, pack, packed_size, unpack
+from dpadmm.problems.losses import Huber
 from dpadmm.problems.problem import CountRisk, EmpiricalRisk, Problem
 from dpadmm.problems.streams import StreamedRisk
 
-CURVATURE = MessageKind("curvature")
-"""Where the matrix gets its noise."""
+CURVATURE, PRODUCTS = MessageKind("curvature"), MessageKind("score products")
+"""Where the matrices get their noise."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReleasedCurvature:
     """What intervals are made of; all of it released with noise, in the scale of sums over records.
 
-    point: p, mean of the points at which the last rounds asked for gradients. gradient: g, mean of the noisy sums of
-    gradients that they got, the ridge taken off; matrix: the noisy curvature at p. gradient_std: of the noise in every
-    number of g. matrix_std: tau, of the noise on the diagonal; beside it there is `tau/sqrt(2)`.
+    point: p, mean of the points at which the last rounds asked for gradients (of numbers, all rounds). gradient: g,
+    mean of the noisy sums of gradients that they got, the ridge taken off; matrix: the noisy curvature. gradient_std:
+    of the noise in every number of g. matrix_std: tau, of the noise on the diagonal; beside it there is `tau/sqrt(2)`.
     """
 
     point: Floats
@@ -78,13 +82,13 @@ class Curvature:
     def values(self, source: Any, released: Mapping[str, Any]) -> Floats:
         """Return every silo's packed curvature where the run has settled, (silos, d(d + 1)/2)."""
         (problem,) = source.problems(self.run, released)
-        point, _ = self._last_means(released)
+        point, _ = self._means(released, self._averaged)
         return curvature_messages(problem, point[:, None])[:, :, 0]
 
-    def read(self, noisy: Floats, noise_std: float, released: Mapping[str, Any]) -> ReleasedCurvature:
+    def read(self, noisy: Floats, noise_std: float, released: Mapping[str, Any]) -> Any:
         """Return the curvature with the mean gradient of the last rounds, in the scale of sums over records."""
         setting, n = self.run.setting, sum(self.run.facts.sizes)
-        point, gradient = self._last_means(released)
+        point, gradient = self._means(released, self._first)
         (run,) = released[self.run.name]
         noise = max(seen_noise(each) for each in run.plan)
         ridge = setting.problem.functions.constants.strong_convexity
@@ -92,49 +96,105 @@ class Curvature:
             point=point,
             gradient=n * (gradient - ridge * point),
             matrix=n * unpack(noisy, setting.problem.dimension),
-            gradient_std=n * noise / math.sqrt(self._number),
+            gradient_std=n * noise / math.sqrt(setting.rounds + 1 - self._first),
             matrix_std=n * noise_std,
         )
 
     @property
-    def _number(self) -> int:
-        """How many of the last rounds are averaged."""
-        rounds = self.run.setting.rounds
-        return rounds + 1 - self.run.method.first_averaged_round(rounds)
+    def _averaged(self) -> int:
+        """The round from which on the run has settled: matrices are taken at the mean of the points from there on."""
+        return self.run.method.first_averaged_round(self.run.setting.rounds)
 
-    def _last_means(self, released: Mapping[str, Any]) -> tuple[Floats, Floats]:
-        """Return the means of the points at which the last rounds asked for gradients, and of the noisy answers.
+    @property
+    def _first(self) -> int:
+        """The first round of which gradients are averaged: all, where they are as good as linear in the point."""
+        loss = getattr(self.run.setting.problem.functions, "linear_loss", None)
+        return 1 if isinstance(loss, Huber) else self._averaged
+
+    def _means(self, released: Mapping[str, Any], first: int) -> tuple[Floats, Floats]:
+        """Return the means, from a round on, of the points at which gradients were asked for, and of the noisy answers.
 
         The points follow from the noisy sums, so the descent is followed here; nothing else is read.
         """
         method, setting = self.run.method, self.run.setting
         assert isinstance(method, NoisyGradients)
         (run,) = released[self.run.name]
-        penalty, first = setting.problem.regulariser, method.first_averaged_round(setting.rounds)
+        penalty, number = setting.problem.regulariser, setting.rounds + 1 - first
         inbox = method.origin(penalty, setting.problem.dimension, 1)
         point, gradient = np.zeros(setting.problem.dimension), np.zeros(setting.problem.dimension)
         for k, noisy in enumerate(run.sums, 1):
             if k >= first:
-                point += inbox[1, :, 0] / self._number
-                gradient += noisy[0, :, 0] / self._number
+                point += inbox[1, :, 0] / number
+                gradient += noisy[0, :, 0] / number
             inbox = method.descend(penalty, inbox, noisy)
         return point, gradient
 
 
+@dataclass(frozen=True)
+class ScoreProducts(Curvature):
+    """The noisy sum of the products `g g'` of all records' gradients, of persons all rows' together, at that point."""
+
+    name: ClassVar[str] = "score products"
+    kind: ClassVar[MessageKind] = PRODUCTS
+
+    def noise_plan(self, facts: ReleaseFacts, is_secure: bool) -> NoisePlan:
+        """Return its one release, as the curvature's."""
+        shared = replace(facts, is_pooled=True)
+        planned = plan_products(self.run.setting, self.target, shared, self.round, is_secure)
+        return planned.with_declared(self.run.declared)
+
+    def values(self, source: Any, released: Mapping[str, Any]) -> Floats:
+        """Return every silo's packed sum where the run has settled, (silos, d(d + 1)/2)."""
+        (problem,) = source.problems(self.run, released)
+        return product_messages(problem, self._means(released, self._averaged)[0])
+
+    def read(self, noisy: Floats, noise_std: float, released: Mapping[str, Any]) -> Any:
+        """Return the matrix and the noise on its diagonal, in the scale of sums over records."""
+        n = sum(self.run.facts.sizes)
+        return n * unpack(noisy, self.run.setting.problem.dimension), n * noise_std
+
+
 def plan_curvature(setting: Setting, target: Target, facts: ReleaseFacts, k: int, is_secure: bool) -> NoisePlan:
     """Return the release of a curvature in round k, from public facts alone."""
-    size, d = setting.problem.functions.constants.record_curvature, setting.problem.dimension
-    silos = [setting.local_curvature(i) for i in range(setting.problem.n_agents)]
+    size = setting.problem.functions.constants.record_curvature
 
-    def certify(_: int) -> Certificate:
-        return curvature_sum(with_rounding_of_sum(silos, size=size), record_curvature=size)
+    def certify(silos: Sequence[LocalFunction]) -> Certificate:
+        return curvature_sum(silos, record_curvature=size)
+
+    return _plan_matrix(setting, target, CURVATURE, certify, size, facts, k, is_secure)
+
+
+def plan_products(setting: Setting, target: Target, facts: ReleaseFacts, k: int, is_secure: bool) -> NoisePlan:
+    """Return the release of the products of gradients in round k, from public facts alone."""
+    gradient = setting.problem.functions.constants.record_gradient
+
+    def certify(silos: Sequence[LocalFunction]) -> Certificate:
+        return score_products(silos, record_gradient=gradient)
+
+    return _plan_matrix(setting, target, PRODUCTS, certify, gradient**2, facts, k, is_secure)
+
+
+def _plan_matrix(
+    setting: Setting,
+    target: Target,
+    kind: MessageKind,
+    certify: Callable[[Sequence[LocalFunction]], Certificate],
+    size: float,
+    facts: ReleaseFacts,
+    k: int,
+    is_secure: bool,
+) -> NoisePlan:
+    """Return the release of a sum of matrices, one a record, of Frobenius norm at most `size`."""
+    d = setting.problem.dimension
+    silos = [with_rounding(setting.local(i), dimension=d, size=size, order=2) for i in range(setting.problem.n_agents)]
 
     def on_grid(certificate: Certificate, grid: float) -> Certificate:
         if facts.shares is None:
             return secure_grid(certificate, grid=grid, dimension=packed_size(d))
         return masked_sum(certificate, shares=facts.shares, grid=grid, dimension=packed_size(d))
 
-    return plan_sum(CURVATURE, k, target, facts, certify, on_grid, is_secure=is_secure)
+    certified = certify(with_rounding_of_sum(silos, size=size))
+    return plan_sum(kind, k, target, facts, lambda _: certified, on_grid, is_secure=is_secure)
 
 
 def curvature_messages(problem: Problem, points: Floats) -> Floats:
@@ -149,11 +209,21 @@ def curvature_messages(problem: Problem, points: Floats) -> Floats:
     )
 
 
+def product_messages(problem: Problem, point: Floats) -> Floats:
+    """Return every silo's part of the sum of products of gradients at a public point (d,), (silos, d(d + 1)/2)."""
+    risk = problem.functions
+    if not isinstance(risk, EmpiricalRisk):
+        raise InputError("Products of gradients are released of rows in memory, for losses of one score (C14).")
+    silos = range(problem.n_agents)
+    return np.stack([problem.weights[i] * pack(risk.score_products(i, point)) for i in silos])
+
+
 @dataclass(frozen=True, kw_only=True)
 class CurvatureFacts:
     """What `ReleasedCurvature` holds, as a model's file keeps it, and what the curvature alone costs.
 
-    matrix: as `pack` lays it out.
+    matrix: as `pack` lays it out. products, products_std: the noisy sum of the products of gradients, packed, and the
+    noise on its diagonal, where it was released.
     """
 
     point: tuple[float, ...]
@@ -162,21 +232,39 @@ class CurvatureFacts:
     gradient_std: float
     matrix_std: float
     epsilon: float
+    products: tuple[float, ...] = ()
+    products_std: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit each other."""
         d = len(self.point)
-        if len(self.gradient) != d or len(self.matrix) != packed_size(d) or min(self.gradient_std, self.matrix_std) < 0:
+        stds, sizes = (self.gradient_std, self.matrix_std, self.products_std), (0, packed_size(d))
+        if len(self.gradient) != d or len(self.matrix) != sizes[1] or len(self.products) not in sizes or min(stds) < 0:
             raise InputError("The curvature does not fit its point: the model is damaged.")
 
     @classmethod
-    def of(cls, released: ReleasedCurvature, epsilon: float) -> "CurvatureFacts":
-        """Return the facts of a release that costs this much by itself."""
+    def of(
+        cls,
+        released: ReleasedCurvature,
+        epsilon: float,
+        products: tuple[Floats, float] | None = None,
+        *,
+        target: tuple[Floats | float, float] = (0.0, 1.0),
+    ) -> "CurvatureFacts":
+        """Return the facts of a release that costs this much by itself.
+
+        products: what `ScoreProducts` has released. target: the coefficients of the centre of a number to predict, and
+        its scale; facts are about coefficients of the number as labels are encoded.
+        """
+        centre, scale = target
+        matrix, noise = (np.zeros((0, 0)), 0.0) if products is None else products
         return cls(
-            point=tuple(released.point.tolist()),
-            gradient=tuple(released.gradient.tolist()),
+            point=tuple((centre + scale * released.point).tolist()),
+            gradient=tuple((scale * released.gradient).tolist()),
             matrix=tuple(pack(released.matrix).tolist()),
-            gradient_std=released.gradient_std,
+            gradient_std=scale * released.gradient_std,
             matrix_std=released.matrix_std,
             epsilon=epsilon,
+            products=tuple((scale**2 * pack(matrix)).tolist()),
+            products_std=scale**2 * noise,
         )

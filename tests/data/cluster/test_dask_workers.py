@@ -188,9 +188,9 @@ def test_what_is_kept_is_made_once_and_given_up_at_the_end(client):
     makers, tasks = [partial(np.full, 3, float(i)) for i in range(5)], [operator.methodcaller("sum")] * 5
     with connect(client) as workers:
         assert list(workers.run_kept(makers, tasks)) == [0.0, 3.0, 6.0, 9.0, 12.0]
-        first = [future.key for future in workers.kept.values()]
-        assert list(workers.run_kept(makers[1:3], tasks[1:3])) == [3.0, 6.0]
-        assert [future.key for future in workers.kept.values()] == first
+        first = [(future.key, number) for future, number in workers.kept.values()]
+        assert list(workers.run_kept(makers[3:0:-1], tasks[:3])) == [9.0, 6.0, 3.0]
+        assert [(future.key, number) for future, number in workers.kept.values()] == first
         with pytest.raises(ClusterError, match="ValueError at line") as raised:
             list(workers.run_kept([partial(int, other)], [abs]))
         assert other not in str(raised.value)

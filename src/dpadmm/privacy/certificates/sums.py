@@ -19,7 +19,8 @@ Proof: `docs/proofs/c11.md`.
 C14: the curvature of the loss, summed over all records, released once after the last round.
 
 Every record adds `kappa a a'`, a positive semidefinite matrix of Frobenius norm at most `B = kappa_max R^2`. Two such
-matrices are at most `sqrt(2) B` apart, since their inner product is not negative. Proof: `docs/proofs/c14.md`.
+matrices are at most `sqrt(2) B` apart, since their inner product is not negative. So are the products `g g'`
+of records' gradients, with `B = G^2`. Proof: `docs/proofs/c14.md`.
 
 C15: by how much each of several released models does better or worse than their mean, summed over records.
 
@@ -342,6 +343,7 @@ def _neighbours(protection: Protection) -> str:
 
 
 _PUBLIC_POINT = "the point at which the curvature is taken follows from noisy values released before"
+_PUBLIC_POINT_OF_SCORES = "the point at which gradients are taken follows from noisy values released before"
 _SAME_FACTOR = "the factor of a record's matrix is public and the same for all records"
 _ISOMETRY = "the matrix leaves as its diagonal and sqrt(2) times the entries above it: distances are Frobenius norms"
 
@@ -360,18 +362,39 @@ def curvature_sum(silos: Sequence[LocalFunction], *, record_curvature: float, is
     >>> round(500 * curvature_sum(silos, record_curvature=0.25).bound, 6)
     0.353553
     """
+    largest = check_bounded("record_curvature", record_curvature)
+    theorem, at = ("C14 (second moments)", _SAME_FACTOR) if is_constant else ("C14 (curvature)", _PUBLIC_POINT)
+    return _certify_matrices(silos, largest, theorem, at)
+
+
+def score_products(silos: Sequence[LocalFunction], *, record_gradient: float) -> Certificate:
+    """Bound the matrix `sum_i (w_i/n_i) sum_m g_m g_m'` of the gradients g_m at a public point, in the Frobenius norm.
+
+    As `curvature_sum`, with `B = G^2`. Of a person, g is the sum over all their rows, whose weights sum to at most 1.
+
+    record_gradient: G, which bounds the norm of one record's gradient, for persons that of all their rows together.
+
+    >>> silos = [LocalFunction(gradient_bound=3, n_records=500)]
+    >>> round(500 * score_products(silos, record_gradient=3.0).bound, 6)
+    12.727922
+    """
+    largest = check_bounded("record_gradient", record_gradient) ** 2
+    return _certify_matrices(silos, largest, "C14 (products of scores)", _PUBLIC_POINT_OF_SCORES)
+
+
+def _certify_matrices(silos: Sequence[LocalFunction], largest: float, theorem: str, at: str) -> Certificate:
+    """Certify a sum of positive semidefinite matrices, one a record, of Frobenius norm at most `largest`."""
     exact = [each.for_gradients() for each in silos]
     first, people = exact[0], silos[0].protection.silos_per_person
-    largest = check_bounded("record_curvature", record_curvature)
     moved = math.sqrt(2) if first.protection.relation is NeighbouringRelation.REPLACE_ONE else 1.0
     parts = sorted((each.weight * largest * each.replaced / each.n_records for each in exact), reverse=True)[:people]
     errors = sorted((2 * tolerance_of(each.solver_tolerance) for each in exact), reverse=True)[:people]
     alone = len(silos) == 1
     return first.certify(
         moved * math.fsum(parts) + math.fsum(errors),
-        "C14 (second moments)" if is_constant else "C14 (curvature)",
+        theorem,
         f"every record adds a positive semidefinite matrix of Frobenius norm at most {largest:g}",
-        _SAME_FACTOR if is_constant else _PUBLIC_POINT,
+        at,
         _ISOMETRY,
         *(() if alone else (TRUSTED_SUM, *adding_text(people))),
         view=View.EAVESDROPPER if alone else View.PUBLIC,
