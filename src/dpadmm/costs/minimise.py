@@ -131,11 +131,15 @@ class Result:
     @property
     def statement(self) -> str:
         """What is certified, for whom, against whom, and on which assumptions."""
-        hidden, text = self.account.protection, "; ".join(self.account.assumptions)
-        figure = f"epsilon {self.epsilon:.4g} at delta {self.delta:g} for {self.hides} against {hidden.observer}"
-        origin = "" if self.is_private_release else "NOT a private release: simulated noise. It would cost "
         kept = "" if self.kept is None else _KEPT
-        return f"{origin}{self.account.standing}: {figure}, if {text}.{kept}"
+        return f"{self}, if {'; '.join(self.account.assumptions)}.{kept}"
+
+    def __str__(self) -> str:
+        """Say what it cost, who is protected, and from whom."""
+        observer = self.account.protection.observer
+        figure = f"epsilon {self.epsilon:.4g} at delta {self.delta:g} for {self.hides} against {observer}"
+        origin = "" if self.is_private_release else "NOT a private release: simulated noise. It would cost "
+        return f"{origin}{self.account.standing}: {figure}"
 
 
 def plan(
