@@ -137,7 +137,7 @@ def test_the_page_with_tls(shell):
     fit = lines[-1].replace("--ledger study.ledger", "--ledger study.ledger --budget 3 --method output-perturbation")
     refused = shell.start(fit)
     assert refused.wait(120) == 2, shell.said(refused)
-    assert "No Dask scheduler answers at" in shell.said(refused)
+    assert "Dask scheduler" in shell.said(refused)
     assert not Path("study.ledger").exists()
     shell.set.update(line.removeprefix("export ").split("=") for line in lines if line.startswith("export "))
     assert len(shell.set) == 3
@@ -172,7 +172,7 @@ def test_a_run_that_is_disturbed(shell, what):
         scheduler.kill()
         worker.kill()
         scheduler.wait(30)
-        shell.wait(fit, "does not answer. Waiting")
+        shell.wait(fit, "not answer")
         shell.cluster(plain)
         assert fit.wait(300) == 0, shell.said(fit)
         assert Path("model.json").exists()
