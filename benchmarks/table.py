@@ -4,9 +4,11 @@ import re
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Event, Thread
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,23 @@ def peak_memory() -> float:
         return int(found) * 1024 / 1e6
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return used / 1e6 if sys.platform == "darwin" else used * 1024 / 1e6
+
+
+@contextmanager
+def anonymous_peak() -> Iterator[list[float]]:
+    """Look at the memory of this process that no file backs until the end; then the list holds its peak, in MB."""
+    seen, is_over = [0.0], Event()
+
+    def look() -> None:
+        while not is_over.wait(0.01):
+            (found,) = re.findall(r"RssAnon:\s*(\d+) kB", Path("/proc/self/status").read_text())
+            seen[0] = max(seen[0], int(found) * 1024 / 1e6)
+
+    watch = Thread(target=look, daemon=True)
+    watch.start()
+    yield seen
+    is_over.set()
+    watch.join()
 
 
 def seconds(work: Callable[[], object], repeats: int = 3) -> float:

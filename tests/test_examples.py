@@ -35,6 +35,15 @@ def test_lasso_on_a_ring(example, tmp_path, capsys):
     assert "simulated" in capsys.readouterr().out
 
 
+def test_walk(example, tmp_path, capsys):
+    done, gaps, nothing = example("walk")(n_records=200, epsilons=(5.0,), runs=1, folder=tmp_path)
+    assert done.is_private_release
+    assert 4.9 < done.epsilon <= 5.0
+    assert gaps.max() < 0.5 * nothing
+    picture(tmp_path, "walk")
+    assert "simulated" in capsys.readouterr().out
+
+
 def test_lasso_with_huber(example):
     lasso = example("lasso_with_huber")(n_records=3000, epsilon=20.0)
     assert set(np.argsort(-np.abs(lasso.coef_))[:3]) == {0, 5, 11}

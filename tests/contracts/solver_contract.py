@@ -213,6 +213,8 @@ class SolverContract:
 
     def test_a_tolerance_out_of_reach_is_an_error(self, functions):
         solver = prepare(functions, weights_of(functions), 1e-30)
+        if hasattr(solver, "max_passes"):
+            solver.max_passes = 100  # more are as much in vain
         with pytest.raises(SolverError, match=r"tolerance 1\.0e-30"):
             solver.solve(subproblem(functions, spread=3.3))
 

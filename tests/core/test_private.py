@@ -76,16 +76,18 @@ def test_a_release_fails_by_public_numbers(problem):
         train(spec, [problem], SecureSampler())
 
 
+KNOWN = {}
+
+
 @pytest.fixture
 def planned_once(monkeypatch):
-    """Composing sampled noise takes seconds, and the runs of a test promise the same."""
-    known = {}
+    """Composing sampled noise takes seconds, and these runs promise the same."""
 
     def remembered(mechanisms, *more, **options):
         key = repr((mechanisms, more, options))
-        if key not in known:
-            known[key] = calibrate(mechanisms, *more, **options)
-        return known[key]
+        if key not in KNOWN:
+            KNOWN[key] = calibrate(mechanisms, *more, **options)
+        return KNOWN[key]
 
     monkeypatch.setattr(spec_module, "calibrate", remembered)
 
@@ -94,9 +96,9 @@ def planned_once(monkeypatch):
 def test_a_release_refuses_batches_that_can_be_guessed(one_silo):
     known, secret = (DPSGD(step=0.5, batches=b) for b in (Batches(10, seed=0), Batches.secret(10)))
     with pytest.raises(InputError, match=r"Batches\.secret"):
-        run_private(known, one_silo, 2, TARGET, SecureSampler(), engine=QUIET)
-    assert not run_private(known, one_silo, 2, TARGET, SimulatedSampler(seed=0), engine=QUIET).is_private_release
-    assert run_private(secret, one_silo, 2, TARGET, SecureSampler(), engine=QUIET).is_private_release
+        run_private(known, one_silo, 1, TARGET, SecureSampler(), engine=QUIET)
+    assert not run_private(known, one_silo, 1, TARGET, SimulatedSampler(seed=0), engine=QUIET).is_private_release
+    assert run_private(secret, one_silo, 1, TARGET, SecureSampler(), engine=QUIET).is_private_release
 
 
 @pytest.mark.usefixtures("planned_once")

@@ -130,19 +130,6 @@ def test_the_epsilon_is_that_of_an_independent_computation(n_silos, view, people
     assert search.noise_plan(is_secure=True).account().curve.epsilon(DELTA) == pytest.approx(said, rel=1e-4)
 
 
-def test_dp_accounting_agrees():
-    dp_event = pytest.importorskip("dp_accounting.dp_event")
-    pld = pytest.importorskip("dp_accounting.pld.pld_privacy_accountant")
-    from dp_accounting import NeighboringRelation
-
-    search = search_of()
-    accountant = pld.PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=1e-3)
-    for release in search.noise_plan(is_secure=False):
-        accountant.compose(dp_event.GaussianDpEvent(release.noise_std / release.bound))
-    said = search.noise_plan(is_secure=False).account().curve.epsilon(DELTA)
-    assert accountant.get_epsilon(DELTA) == pytest.approx(said, rel=0.01)
-
-
 def columns(problem):
     silos = problem.functions.silos
     return (SiloColumns("all", {"X": silos.features, "y": silos.labels}),)

@@ -37,6 +37,7 @@ def test_every_agent_gets_its_amount_and_the_account_is_the_budget(protect, trus
     assert done.account.protection.view is views[trust]
     assert done.account.protection.unit is (Unit.FUNCTION if isinstance(protect, Amount) else Unit.USER)
     assert done.statement.startswith("certified: ")
+    assert done.statement.startswith(f"{done}, if ")
     assert done.public.shape == (HOURS,)
     assert done.sums.shape == ((0,) if trust == "nobody" else (6, HOURS))
     assert pickle.loads(pickle.dumps(done)).kept is None

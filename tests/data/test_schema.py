@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric, RealLabel, ThresholdLabel
-from dpadmm.data.schema import Schema
+from dpadmm.data.schema import Schema, column_of
 from dpadmm.data.tables import encode_table
+from dpadmm.errors import InputError
 from dpadmm.settings import CellRules
 
 AGE = Numeric("age", 0, 100)
@@ -82,3 +83,9 @@ def test_describe_names_every_rule():
     text = SCHEMA.describe()
     for part in ("age: a number from 0 to 100", "sex: one of 'F', 'M'", "pay: +1 above 1000", "norm at most 1"):
         assert part in text
+
+
+def test_a_triple_of_numbers_is_neither_bounds_nor_categories():
+    with pytest.raises(InputError, match="pair"):
+        column_of("age", (0, 50, 120))
+    assert column_of("age", [0, 50, 120]).categories == (0, 50, 120)

@@ -1,27 +1,21 @@
 """Every method on centred rows runs as on the dense table: the worst cases of the registry, and private runs."""
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.contracts.centred_rows import as_array, centred_silos, random_centred
+from tests.contracts.centred_rows import centred_silos
 
 from dpadmm.methods.base import Agents
 from dpadmm.methods.batches import Batches, Moment, batch_gradients, whole_gradients
-from dpadmm.methods.dp_sgd import DPSGD
-from dpadmm.methods.p_admm import PADMM
-from dpadmm.methods.ps_admm import PSADMM
 from dpadmm.methods.registry import METHODS
-from dpadmm.networks import complete, ring
-from dpadmm.noise.sampler import SimulatedSampler
-from dpadmm.privacy.accounting import Target
+from dpadmm.networks import complete
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import EmpiricalRisk, Problem
+from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
-from dpadmm.testing import LocalEngine, Recording, Stopping, run_private
+from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm_research.audit.worst_cases import worst_cases
 
 EXACT = LocalEngine(progress=False, threads=1, recording=Recording(every=0), tolerance=1e-11)
@@ -45,32 +39,6 @@ def test_every_method_runs_as_on_dense_rows(case):
         ends.append(engine.run(case.algorithm, problem, Stopping(case.rounds), network))
     close(ends[1].models, ends[0].models)
     close(ends[1].estimate, ends[0].estimate)
-
-
-def both_storages(sizes=(60, 40, 50), d=8):
-    rng = np.random.default_rng(1)
-    parts, labels = random_centred(rng, sizes, d, density=0.3), [rng.choice([-1.0, 1.0], n) for n in sizes]
-    tables = (parts, [as_array(part) for part in parts])
-    return [Problem.of(EmpiricalRisk(Silos.from_parts(table, labels, 1.0), Logistic(), mu=0.1)) for table in tables]
-
-
-@pytest.mark.parametrize(
-    ("method", "network"),
-    [
-        (PADMM(eta=0.05), ring(3)),
-        (DPSGD(step=0.5, batches=Batches(10, seed=1)), None),
-        (DPSGD(step=0.5, batches=Batches(10, seed=1), clip=0.3), None),
-        (PSADMM(rho=0.05, step=2.0, inner_steps=4, batches=Batches(10, seed=1)), None),
-    ],
-    ids=["p-admm", "dp-sgd", "dp-sgd clipped", "ps-admm"],
-)
-def test_private_runs(method, network):
-    """The same noise on both: the same run, release by release, and the same price."""
-    run = partial(run_private, method, rounds=10, target=Target(2.0, 1e-5), network=network, engine=EXACT)
-    ours, plain = (run(problem=problem, sampler=SimulatedSampler(seed=3)) for problem in both_storages())
-    assert np.abs(plain.run.models).max() > 0.01
-    close(ours.run.models, plain.run.models)
-    assert ours.account.curve.epsilon(1e-5) == plain.account.curve.epsilon(1e-5)
 
 
 def test_gradients_make_no_dense_table(monkeypatch):

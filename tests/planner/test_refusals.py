@@ -17,7 +17,7 @@ from dpadmm.planner.drafting import draft, federation_terms
 from dpadmm.planner.search import plan_search
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
+from dpadmm.problems.losses import Huber, Logistic, Poisson, SmoothedHinge, Softmax, Squared
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos

@@ -65,12 +65,6 @@ class TestProfiles:
         assert "C11" in done.account.theorems
         assert done.account.curve.epsilon(1e-5) <= 1.0
 
-    @pytest.mark.parametrize("change", [{"n_numeric": 3}, {"n_numeric": 1}, {"sizes": (80, 50, 41)}])
-    def test_others_are_refused_before_anything_is_drawn(self, change):
-        plan_ = self.planned(self.raw())
-        with pytest.raises(InputError, match="was spent"):
-            run_plan(plan_, self.raw(**change), Mute(), progress=False)
-
     @pytest.mark.parametrize("change", [{"n_numeric": 3}, {"sizes": (80, 50, 41)}])
     def test_without_a_profile_others_are_refused_before_anything_is_spent(self, monkeypatch, change):
         rows = self.raw()
@@ -79,11 +73,6 @@ class TestProfiles:
         monkeypatch.setattr("dpadmm.core.train.open_release", lambda *_, **__: pytest.fail("reserved"))
         with pytest.raises(InputError, match="Plan again"):
             run_plan(plan_, self.raw(**change), SecureSampler(), progress=False)
-
-    def test_rows_with_an_encoding_of_their_own(self):
-        rows = self.raw()
-        with pytest.raises(InputError, match="already encoded"):
-            run_plan(self.planned(rows), self.raw(own=rows.schema.by_bounds()), Mute(), progress=False)
 
 
 @pytest.mark.parametrize(

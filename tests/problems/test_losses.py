@@ -38,18 +38,6 @@ class TestLogistic(LossContract):
         np.testing.assert_allclose(Logistic().value(np.array([700.0])), math.exp(-700), rtol=1e-12)
         np.testing.assert_allclose(Logistic().curvature(np.array([-600.0, 600.0])), math.exp(-600), rtol=1e-12)
 
-    def test_prox_against_bisection(self):
-        """Among them t = -3, step = 26, where Newton kept inside its bracket alone jumps to and fro."""
-        t, step = np.meshgrid(np.linspace(-60, 60, 121), np.logspace(-2, 4, 61))
-        low, high = t, t + step
-        for _ in range(120):
-            middle = 0.5 * (low + high)
-            too_high = middle - t - step * special.expit(-middle) > 0
-            low, high = np.where(too_high, low, middle), np.where(too_high, middle, high)
-        np.testing.assert_allclose(Logistic().prox(t, step), low, rtol=1e-12, atol=1e-11)
-        # scipy.optimize.brentq
-        assert abs(Logistic().prox(np.array([-3.0]), np.array([26.0]))[0] - 1.5504717446447127) <= 1e-14
-
 
 class TestLogisticWithCap(LossContract):
     instances = (Logistic(0.7), Logistic(0.5), Logistic(0.2), Logistic(0.999))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.contracts.regulariser_contract import RegulariserContract
 
-from dpadmm.problems.regularisers import ElasticNet, Quadratic
+from dpadmm.problems.regularisers import Quadratic
 
 DENSE = np.array([[2.0, 0.5, -0.3], [0.5, 1.0, 0.2], [-0.3, 0.2, 0.7]])
 SINGULAR = np.outer([1.0, 2.0, -1.0], [1.0, 2.0, -1.0])
@@ -34,13 +34,6 @@ class TestQuadratic(RegulariserContract):
         hessian = root @ root.T
         expected = np.linalg.solve(np.eye(12) + step * hessian, v - step * slope[:, None])
         np.testing.assert_allclose(Quadratic(hessian, slope).prox(v, step), expected, rtol=1e-6, atol=1e-8)
-
-    def test_a_multiple_of_the_identity_is_a_ridge(self):
-        x, g = np.random.default_rng(1).standard_normal((2, 3, 5))
-        ours, ridge = Quadratic(1.7 * np.eye(3), np.zeros(3)), ElasticNet(l2=1.7)
-        np.testing.assert_allclose(ours.value(x), ridge.value(x), rtol=1e-14)
-        np.testing.assert_allclose(ours.prox(x, 0.4), ridge.prox(x, 0.4), rtol=1e-14)
-        np.testing.assert_allclose(ours.subgradient_residual(x, g), ridge.subgradient_residual(x, g), rtol=1e-14)
 
     def test_values_do_not_follow_the_caller(self):
         hessian = np.eye(2)

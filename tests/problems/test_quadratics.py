@@ -31,13 +31,6 @@ def test_value_and_gradient_against_a_plain_loop(common):
             np.testing.assert_allclose(gradient[i, :, r], b @ x + c, rtol=1e-13, atol=1e-14)
 
 
-def test_gradient_is_the_derivative_of_value():
-    quadratics, rng = agents(), np.random.default_rng(2)
-    x, direction, h = rng.normal(size=(4, 3, 2)), rng.normal(size=(4, 3, 2)), 1e-5
-    difference = (quadratics.value(x + h * direction) - quadratics.value(x - h * direction)) / (2 * h)
-    np.testing.assert_allclose(difference, (quadratics.gradient(x) * direction).sum(axis=1), rtol=1e-7, atol=1e-8)
-
-
 @settings(deadline=None, derandomize=True, max_examples=25)
 @given(seed=st.integers(0, 10**6), declared=st.booleans())
 def test_constants_are_never_beaten(seed, declared):

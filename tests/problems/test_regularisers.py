@@ -49,18 +49,6 @@ class TestElasticNet(RegulariserContract):
         g = ElasticNet(1.0, 2.0)
         assert (g.strong_convexity, g.smoothness, g.lipschitz(9), g.is_smooth) == (2, math.inf, math.inf, False)
 
-    @pytest.mark.parametrize(("l1", "l2"), [(0.3, 0.7), (0.0, 1.2), (0.9, 0.0)])
-    def test_is_the_ridge_after_the_lasso(self, l1, l2):
-        rng = np.random.default_rng(0)
-        x, g = rng.standard_normal((2, 5, 4))
-        net, lasso, ridge = ElasticNet(l1, l2), ElasticNet(l1=l1), ElasticNet(l2=l2)
-        np.testing.assert_allclose(net.value(x), lasso.value(x) + ridge.value(x), rtol=1e-14)
-        # The proximal map of the sum is the ridge map after the lasso map.
-        expected = ridge.prox(lasso.prox(x, 0.4), 0.4)
-        np.testing.assert_allclose(net.prox(x, 0.4), expected, rtol=1e-14)
-        if l1 == 0:
-            np.testing.assert_allclose(net.subgradient_residual(x, g), ridge.subgradient_residual(x, g), rtol=1e-14)
-
     def test_residual_certifies_the_optimum_of_scikit_learn(self):
         rng = np.random.default_rng(1)
         a = rng.standard_normal((60, 8))

@@ -16,8 +16,8 @@ from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
 from dpadmm.problems import silos as silos_module
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Softmax, Squared
-from dpadmm.problems.problem import EmpiricalRisk, Problem, SoftmaxRisk
-from dpadmm.problems.silos import PART, PersonRows, Silos, row_bounds
+from dpadmm.problems.problem import Problem, SoftmaxRisk
+from dpadmm.problems.silos import PART, Silos, row_bounds
 from dpadmm.solvers.closed_forms import SquaredSolver
 from dpadmm.solvers.columns import MajoriserSolver, MatrixFreeSolver, SingleColumns, slope_sum, softmax_sum
 from dpadmm.solvers.kernels import dense_sum
@@ -129,17 +129,6 @@ def test_solvers_have_the_same_bits_on_any_number_of_threads(solver, kind, repli
         here = solver(functions.take(np.array([agent])), np.ones(1), 1e-11, 2)
         own = type(sub)(*(part[[agent]] for part in (sub.lin, sub.centre, sub.pull, sub.start)))
         np.testing.assert_array_equal(here.solve(own).point[0], one.point[agent])
-
-
-def test_persons_with_several_rows():
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(300, 9)) / 9
-    people = PersonRows.of(np.arange(300) // 2).people
-    silos = Silos.from_parts([rows], [rng.choice([-1.0, 1.0], 300)], row_norm=2.0, people=[people])
-    functions = EmpiricalRisk(silos, Logistic(), 0.05)
-    x = rng.normal(size=(1, 9, 1))
-    found = slope_sum(functions, 0, x[0], 2) / functions.sizes[0] + 0.05 * x[0]
-    np.testing.assert_allclose(found, functions.gradient(x)[0], rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("kind", KINDS)

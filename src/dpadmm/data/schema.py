@@ -299,8 +299,13 @@ def column_of(name: str, known: Any) -> Column:
     >>> column_of("age", (0, 120)).describe(), column_of("ward", [1, 2]).describe()
     ('age: a number from 0 to 120', 'ward: one of 1, 2')
     """
-    if isinstance(known, tuple) and len(known) == 2 and all(isinstance(side, Real) for side in known):
-        return Numeric(name, *known)
+    if isinstance(known, tuple) and known and all(isinstance(side, Real) for side in known):
+        if len(known) == 2:
+            return Numeric(name, *known)
+        raise InputError(
+            f"A tuple of numbers is a pair (low, high) of bounds, but the column {name!r} has {len(known)}. Give "
+            "categories that are numbers as a list."
+        )
     if isinstance(known, list | tuple) and known:
         return Categorical(name, tuple(known))
     raise InputError(

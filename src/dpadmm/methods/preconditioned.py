@@ -12,7 +12,7 @@ the curvature of the objective, and steps are as long as is safe along every dir
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self, cast
 
 import numpy as np
@@ -30,9 +30,10 @@ from dpadmm.privacy.certificates.gradients import full_gradient, gradient_sum
 from dpadmm.privacy.certificates.sums import curvature_sum
 from dpadmm.privacy.protection import Certificate, NeighbouringRelation
 from dpadmm.problems.arrays import Floats, pack, packed_size, unpack
-from dpadmm.problems.losses import Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.streams import StreamedRisk
+from dpadmm.problems.silos import gram_sum, row_block, row_bounds
+from dpadmm.problems.streams import MomentSum, StreamedRisk
+from dpadmm.solvers.solver import sum_blocks
 
 SECOND_MOMENTS = MessageKind("second moments")
 MOST_FEATURES = 1000
@@ -216,11 +217,29 @@ class PreconditionedSilos(PreconditionedGradients):
 
 
 def second_moments(agents: Agents) -> Floats:
-    """Return `w_i (kappa/n_i) sum_m a_m a_m'` of all agents here, packed, (agents, d(d + 1)/2, 1); no ridge in it."""
+    """Return `w_i (kappa/n_i) sum_m a_m a_m'` of all agents here, packed, (agents, d(d + 1)/2, 1); no ridge in it.
+
+    Streamed rows are cut where rows in memory are, so that both give the same bits.
+    """
     risk = cast(EmpiricalRisk | StreamedRisk, agents.functions)
-    same = replace(risk, loss=Squared(), mu=0.0)  # which bends by 1 everywhere
-    scales, origin = agents.weights * risk.loss.curvature_bound, np.zeros(agents.dimension)
-    return np.stack([scale * pack(same.hessian(i, origin)) for i, scale in enumerate(scales)])[:, :, None]
+    if isinstance(risk, StreamedRisk):
+        sums = risk.totals([MomentSum()] * risk.n_agents)
+    else:
+        sums = [_moments(risk, i, agents.threads) for i in range(risk.n_agents)]
+    scales, nothing = agents.weights * risk.loss.curvature_bound / risk.sizes, np.zeros((risk.dimension,) * 2)
+    return np.stack([scale * pack(nothing + each) for scale, each in zip(scales, sums, strict=True)])[:, :, None]
+
+
+def _moments(risk: EmpiricalRisk, agent: int, threads: int) -> Floats:
+    part, silos = risk.part(agent), risk.silos
+    bounds = np.array([part.start, part.stop])
+    if not silos.is_small:
+        bounds = row_bounds(part, risk.dimension, silos.is_sparse)
+
+    def one(block: slice) -> Floats:
+        return gram_sum(row_block(silos.features, block), None if silos.weights is None else silos.weights[block])
+
+    return sum_blocks(one, bounds, threads)
 
 
 def _kind(k: int) -> MessageKind:

@@ -25,7 +25,6 @@ from dpadmm.problems.losses import (
     Loss,
     Poisson,
     Softmax,
-    Squared,
     check_not_subclass,
     constants_of,
 )
@@ -224,9 +223,8 @@ class EmpiricalRisk(MeanLosses):
     def hessian(self, agent: int, w: Floats) -> Floats:
         """Return the Hessian of one agent's function at one point w (d,)."""
         part = self.part(agent)
-        rows, weight = row_block(self.silos.features, part), None
-        if self.loss != Squared() or self.silos.weights is not None:
-            weight = self.weigh(self.loss.curvature(self.margins(scores(rows, w[:, None])[:, 0], part)), part)
+        rows = row_block(self.silos.features, part)
+        weight = self.weigh(self.loss.curvature(self.margins(scores(rows, w[:, None])[:, 0], part)), part)
         return gram_sum(rows, weight) / self.sizes[agent] + self.mu * np.eye(self.dimension)
 
     def score_products(self, agent: int, w: Floats) -> Floats:

@@ -15,7 +15,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.losses import AnyLoss, Loss, Poisson, Softmax
 from dpadmm.problems.problem import MeanLosses, risk_of
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import Silos, gram_sum
 
 BatchTask: TypeAlias = Callable[[Silos], Floats]
 """What a batch of rows, a silo of nominal size 1, adds to a sum; picklable, since it may be computed elsewhere."""
@@ -101,6 +101,15 @@ class CurvatureSum:
         risk = risk_of(batch, self.loss)
         gradient = risk.gradient(self.point[None, :, None])[0]
         return np.hstack([gradient, risk.hessian(0, self.point)])
+
+
+@dataclass(frozen=True)
+class MomentSum:
+    """Add up `a a'` over the rows, each as often as it counts."""
+
+    def __call__(self, batch: Silos) -> Floats:
+        """Return the sum (d, d)."""
+        return gram_sum(batch.features, batch.weights)
 
 
 @dataclass(frozen=True, eq=False)

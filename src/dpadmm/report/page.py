@@ -36,7 +36,6 @@ from dpadmm.models.statement import (
 from dpadmm.planner.utility import UtilityPoint
 from dpadmm.privacy.ledger.spending import describe_version
 from dpadmm.privacy.protection import Strength, View
-from dpadmm.problems.losses import Poisson
 from dpadmm.report.columns import ColumnPanel, column_panel, format_number, percent
 from dpadmm.report.observers import Observer, observed_by, observers
 
@@ -329,8 +328,7 @@ def _coefficients(model: ReleasedModel) -> tuple[CoefficientTable | None, Markup
                 continue
             label, times = (row.name, 1.0) if step is None else (f"{row.name} +{format_number(step)}", step)
             bars.append((label, row.low * times, row.coef * times, row.high * times))
-        of = "the logarithm of the count" if isinstance(model.loss, Poisson) else "the number"
-        picture = forest_plot("Coefficients with 95 % intervals", bars, "the log-odds" if table.has_ratios else of)
+        picture = forest_plot("Coefficients with 95 % intervals", bars, table.adds_to)
     return table, picture, note
 
 

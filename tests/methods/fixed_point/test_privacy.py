@@ -182,7 +182,7 @@ LOSSES = [Huber(0.8), Logistic(), SmoothedHinge(0.3)]
 class TestSameTranscript:
     """Data sets that differ in one record or user, fed the same broadcasts, many tries, exact solves."""
 
-    def worst(self, build, unit, prescribed, rounds, agent, tries=24):
+    def worst(self, build, unit, prescribed, rounds, agent, tries=16):
         worst = np.zeros(rounds)
         for seed in range(tries):
             r = rng(seed, 2)
