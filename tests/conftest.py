@@ -1,11 +1,13 @@
 """Fixtures shared by all rooms."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from tests.builders import instant_plans
 
 from dpadmm_research.datasets.adult import load_adult
 
@@ -20,6 +22,18 @@ def adult():
     if not os.environ.get("DPADMM_DATA"):
         pytest.skip("needs UCI Adult: set DPADMM_DATA to the folder that holds adult/")
     return load_adult()
+
+
+@pytest.fixture
+def real_plans() -> None:
+    """Let the planner simulate where `instant_forecasts` is used."""
+
+
+@pytest.fixture
+def instant_forecasts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Skip the planner's simulations; `real_plans` asks for them."""
+    with nullcontext() if "real_plans" in request.fixturenames else instant_plans():
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -14,9 +14,22 @@ from typing import Any
 
 from dpadmm.errors import DpadmmError
 
-LONG = re.compile(r"\d+\.\d{4,}(e[-+]?\d+)?|0x[0-9a-f]+")  # rounding and addresses, which differ between machines
-THEIRS = re.compile(r"(not valid \w+: )[A-Z][^(\n]*\([^)]*\)")  # of Python's parsers, which differ between its versions
+SHORTENED = (
+    (re.compile(r"\d+\.\d{4,}(e[-+]?\d+)?|0x[0-9a-f]+"), "*"),  # rounding and addresses, which differ between machines
+    (
+        re.compile(r"(not valid \w+: )[A-Z][^(\n]*\([^)]*\)"),
+        r"\1*",
+    ),  # of Python's parsers, which differ in its versions
+    (re.compile(r"(?:'?[\w-]+'?, ){12,}"), "..., "),  # long lists, such as of all methods
+)
 SNAPSHOTS = Path(__file__).parent / "snapshots" / "refusals"
+
+
+def steady(text: str) -> str:
+    """Return a text without what differs between machines and versions, and without long lists."""
+    for found, shown in SHORTENED:
+        text = found.sub(shown, text)
+    return text.replace(f"{Path.cwd()}{os.sep}", "")
 
 
 def said_of(source: str, names: dict[str, Any], *, may_pass: bool) -> str:
@@ -28,8 +41,7 @@ def said_of(source: str, names: dict[str, Any], *, may_pass: bool) -> str:
         found = eval(source, names)
     except DpadmmError as error:
         about = " ".join(filter(None, (error.setting, error.code)))
-        said = THEIRS.sub(r"\1*", LONG.sub("*", str(error))).replace(f"{Path.cwd()}{os.sep}", "")
-        return f"{type(error).__name__}{about and f'[{about}]'}: {said}"
+        return f"{type(error).__name__}{about and f'[{about}]'}: {steady(str(error))}"
     if not may_pass:
         raise AssertionError("not refused")
     return str(found)

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tests.refusals import check_rows
 
 from dpadmm import checks
 from dpadmm.errors import InputError
@@ -84,29 +85,6 @@ class Mute:
         raise RuntimeError("a cell")
 
 
-@pytest.mark.parametrize(
-    ("value", "found"),
-    [
-        (None, "None"),
-        (True, "True"),
-        (2, "2"),
-        (0.1, "0.1"),
-        ("auto", "'auto'"),
-        (Colour.RED, "Colour.RED"),
-        ("x" * 41, "str of length 41"),
-        ("a\nb", "str of length 3"),
-        ([1, 2], "list of length 2"),
-        ((0, 1), "tuple of length 2"),
-        ({"cell": 1}, "dict of length 1"),
-        (np.array(["cell"]), "ndarray of shape (1)"),
-        (np.zeros((3, 2)), "ndarray of shape (3, 2)"),
-        (np.array("cell"), "ndarray of shape ()"),
-        (object(), "an object of type object"),
-        (Mute(), "an object of type Mute"),
-        (10**400, "1" + "0" * 39),
-        (10**5000, "int of thousands of digits"),
-    ],
-    ids=range(18),
-)
-def test_messages_show_settings_and_of_data_the_size_alone(value, found):
-    assert checks.safe_repr(value) == found
+def test_messages_show_settings_and_of_data_the_size_alone(snapshot):
+    """Every row of tests/snapshots/refusals/checks.txt."""
+    check_rows(snapshot, "checks", vars(checks), globals())

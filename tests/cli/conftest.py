@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.builders import instant_plans
 
 with warnings.catch_warnings():
     # typer 0.20 still imports names that click 8.5 has deprecated; that is theirs to mend, and happens on import only.
@@ -118,7 +120,8 @@ def trained(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """Train once, with secure noise and a ledger; tests that change either work on copies."""
     folder = tmp_path_factory.mktemp("trained")
     model, ledger = folder / "model.json", folder / "study.ledger"
-    said = ask("fit", *study.args, "--out", str(model), "--ledger", str(ledger), "--budget", "3")
+    with instant_plans():
+        said = ask("fit", *study.args, "--out", str(model), "--ledger", str(ledger), "--budget", "3")
     return Trained(model, ledger, said)
 
 
@@ -174,9 +177,11 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Progra
     """Processes in an empty folder, which end with the test."""
     pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
     monkeypatch.chdir(tmp_path)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     made = Programs(tmp_path)
     yield made
     made.stop()
+    signal.signal(signal.SIGINT, before)
 
 
 STUDY_ROWS = "age,dose,result\n" + "".join(f"{20 + i},{i % 7},{(-1) ** i}\n" for i in range(40))

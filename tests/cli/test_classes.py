@@ -10,6 +10,8 @@ from tests.cli.conftest import STUDY_SCHEMA, study_tables
 
 from dpadmm.core.model import ReleasedModel
 
+pytestmark = pytest.mark.usefixtures("instant_forecasts")
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):

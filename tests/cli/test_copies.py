@@ -14,6 +14,7 @@ from dpadmm.data.tables import SiloTable, check_no_copies
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Protection, Unit
 
+pytestmark = pytest.mark.usefixtures("instant_forecasts")
 SPEND = ("--epsilon", "1", "--delta", "1e-5")
 COMMANDS = {
     "fit": ("fit", "north.csv", "COPY", "--schema", "schema.json", *SPEND, "--out", "m.json"),
@@ -43,7 +44,7 @@ def test_commands_refuse_copies(cli, here, command, copy):
     refused = cli.run(*(copy if term == "COPY" else term for term in COMMANDS[command]))
     assert refused.exit_code == 2, refused.output
     assert "2 tables contain the same rows" in refused.stderr
-    assert "use --silos-per-person 2 or more" in refused.stderr
+    assert "--silos-per-person 2" in refused.stderr
     assert {each.name: each.read_bytes() for each in here.iterdir()} == before
 
 

@@ -26,6 +26,8 @@ from dpadmm.models import files
 from dpadmm.privacy.ledger import Ledger, open_for_reading
 from dpadmm.settings import CellRules, FitSettings, OutputFiles, Privacy, TableOptions, TrainingOptions
 
+pytestmark = pytest.mark.usefixtures("instant_forecasts")
+
 
 def outputs(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir())
@@ -120,7 +122,7 @@ def test_a_model_is_certified_recorded_and_saved(trained):
     assert model.measurements == ()
 
 
-def test_what_the_terminal_says(cli, study, tmp_path, monkeypatch, snapshot):
+def test_what_the_terminal_says(cli, study, tmp_path, monkeypatch, snapshot, real_plans):
     """Who is protected counts all records of a person; one process is not several silos; simulations are marked."""
     monkeypatch.chdir(tmp_path)
     whole = pd.concat([pd.read_csv(f).assign(ward=w) for f, w in zip(study.files, ("north", "south"), strict=True)])
@@ -218,7 +220,7 @@ HEADER = ["age", "sex", "pressure", "sick"]
 
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200) | ROWS.map(lambda rows: "\n".join(map(",".join, [HEADER, *rows])).encode()))
-def test_whatever_a_file_holds_there_is_a_message_and_nothing_is_spent(cli, study, tmp_path, content):
+def test_whatever_a_file_holds_there_is_a_message_and_nothing_is_spent(cli, study, tmp_path, real_plans, content):
     mine, ledger, out = tmp_path / "mine.csv", tmp_path / "l", tmp_path / "m.json"
     mine.write_bytes(content)
     args = ("--ledger", str(ledger), "--budget", "1", "--out", str(out), "--missing", "blank", "--unlisted", "blank")

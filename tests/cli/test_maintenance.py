@@ -44,14 +44,14 @@ def test_new_data(cli, place, joined, snapshot):
     assert SiloEntry.load(place / "north" / "silo.entry").records == 41
     policy = Policy.load(place / "north" / "policy.toml")
     assert (policy.data, policy.screening.missing) == (str(place / "later.csv"), "fill")
-    assert "already uses version 2" in cli.run(*NEW_DATA).stdout
+    assert "version 2" in cli.run(*NEW_DATA).stdout
 
 
 @pytest.mark.parametrize("args", [NEW_DATA, ROTATE], ids=["data", "key"])
 def test_a_silo_that_serves_is_left_alone(cli, place, joined, args):
     before = (place / "north" / "silo.key").read_bytes()
     with exclusive_lock(SiloDirectory(place / "north").lock, "test"):
-        assert "This silo is already running" in cli.run(*args).stderr
+        assert "already running" in cli.run(*args).stderr
     assert (place / "north" / "silo.key").read_bytes() == before
 
 
@@ -71,7 +71,7 @@ def test_a_new_key_and_what_to_do_next(cli, place, terms, snapshot):
 def test_a_key_may_be_forgotten_and_runs_given_up(cli, place, joined):
     assert "Unfinished runs" in cli.run(*ROTATE).stderr
     done = cli.run(*ROTATE, "--forget", "--abandon")
-    assert "The old key is destroyed here" in done.stdout
+    assert "is destroyed" in done.stdout
     assert "Ended for good: 'trial'." in done.stdout
     assert not list((place / "north").glob("silo-*.key"))
 
@@ -87,4 +87,4 @@ def test_a_coordinators_new_key(cli, place, terms):
     assert files.key().public != terms.coordinator
     assert approve(cli, terms).exit_code == 0
     stopped = cli.run("federate", "run", "federation.toml", "--coordinator", "coordinator", "--schema", "schema.json")
-    assert (stopped.exit_code, "The coordinator's key has changed" in stopped.stderr) == (2, True)
+    assert (stopped.exit_code, "key has changed" in stopped.stderr) == (2, True)

@@ -16,6 +16,7 @@ from dpadmm.evaluation.private import ScoredRows
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.settings import CellRules, EvaluationSettings, Privacy
 
+pytestmark = pytest.mark.usefixtures("instant_forecasts")
 SCHEMA = {
     "format": "dpadmm-schema",
     "version": 1,

@@ -7,7 +7,7 @@ SUMS = ("plan", "--sizes", "300,200,250,150", "--dimension", "4", "--epsilon", "
 SIGNALS = ["weak", "moderate", "strong"]
 
 
-def test_the_plan_is_that_of_the_training(cli, study, trained):
+def test_the_plan_is_that_of_the_training(cli, study, trained, instant_forecasts):
     said = cli.ask("plan", *study.files, *study.args[2:], "--no-curve")
     assert (said["command"], said["task"]["sizes"], said["curve"]) == ("plan", [300, 200], [])
     assert (said["method"], said["rounds"]) == (trained.said["choice"]["method"], trained.said["choice"]["rounds"])

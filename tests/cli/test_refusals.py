@@ -14,6 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from tests.cli.conftest import STUDY_SCHEMA, without_keys
+from tests.refusals import steady
 
 SNAPSHOTS = Path(__file__).parents[1] / "snapshots" / "terminal"
 LABELS = {
@@ -47,7 +48,11 @@ def check_refusals(cli, snapshot, name: str) -> None:
         if (done.exit_code, done.stdout) != (2, "") or contents(Path()) != here:
             wrong.append(f"{command}: exit code {done.exit_code}\n{done.output}")
             here = contents(Path())
-        lines += [f"$ {command}", *(line for line in without_keys(done.stderr).splitlines() if line.strip()), ""]
+        lines += [
+            f"$ {command}",
+            *(line for line in without_keys(steady(done.stderr)).splitlines() if line.strip()),
+            "",
+        ]
     assert not wrong, "\n".join(wrong)
     snapshot(f"terminal/{name}", "\n".join(lines))
 

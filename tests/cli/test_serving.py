@@ -129,7 +129,7 @@ def test_the_doctors_exit_code_says_whether_anything_must_be_done(rehearsal, cli
 def test_a_port_that_is_taken_and_a_directory_that_is_served(rehearsal, cli):
     with listen("127.0.0.1", 0) as taken:
         done = cli.run("coordinator", "run", "coordinator", "--port", str(taken.getsockname()[1]))
-    assert (done.exit_code, "Address already in use" in done.stderr) == (2, True)
+    assert (done.exit_code, "in use" in done.stderr) == (2, True)
     for command in (("coordinator", "run", "coordinator"), ("silo", "run", "north", "--coordinator", NOWHERE)):
         with exclusive_lock(Path(command[2]) / "running.lock", "This test"):
             done = cli.run(*command)

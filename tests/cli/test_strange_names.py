@@ -13,6 +13,7 @@ from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.releases import Origin
 from dpadmm_research.accounting.public_facts import one_agent
 
+pytestmark = pytest.mark.usefixtures("instant_forecasts")
 BAD = os.fsdecode(b"\xff")
 
 

@@ -287,6 +287,17 @@ def test_neighbours_outside_their_bounds_stay_within_the_certificate():
         assert abs(one - other) <= bound.bound
 
 
+@pytest.mark.parametrize("coupling", [Consensus(), Graph(ring(N)), Sharing(Quadratic(np.eye(D), np.zeros(D)))])
+def test_noise_that_falls_spends_the_same(coupling, rng):
+    agents = Quadratics(spd(rng, 0.5, 3.0), rng.standard_normal((N, D)), (0.5, 3.0))
+    made = plan(agents, coupling, protect=Linear(1.0), schedule="geometric:0.81", **ASKED)
+    assert made.account.curve.epsilon(1e-6) == pytest.approx(1.0, rel=1e-6)
+    noise = {each.round: each.noise_std for each in made.spec.noise_plan()}
+    assert [noise[k + 1] / noise[k] for k in range(1, 6)] == pytest.approx([0.9] * 5, rel=1e-6)
+    done = dpadmm.minimise(agents, coupling, protect=Linear(1.0), schedule="geometric:0.81", **ASKED, method="admm")
+    assert done.epsilon == pytest.approx(1.0, rel=1e-6)
+
+
 def test_rows_run_the_methods_for_records(rng):
     x = rng.uniform(-0.5, 0.5, (400, D))
     rows = Rows([(x[part::2], np.sign(x[part::2, 0])) for part in (0, 1)], mu=0.01)

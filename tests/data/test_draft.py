@@ -33,7 +33,7 @@ def test_a_draft_asks_for_everything_the_world_must_tell():
         *("column 'age'", "column 'age'"),
         "column 'sex'",
     ]
-    assert "write in 'upper' the highest value" in left[3]
+    assert "'upper'" in left[3]
 
 
 def test_a_filled_draft_is_a_schema():
@@ -52,7 +52,7 @@ def test_placeholders_are_refused_each_by_name(tmp_path):
     with pytest.raises(InputError) as refusal:
         Schema.load(place)
     lines = str(refusal.value).splitlines()
-    assert "still has 5 placeholders" in lines[0]
+    assert "5 placeholders" in lines[0]
     assert len(lines) == 6
     place.write_text(filled(json.loads(place.read_text())))
     assert Schema.load(place).dimension == 6

@@ -1,10 +1,7 @@
 """Small public problems that every test of the estimators can fit in a blink."""
 
-from contextlib import nullcontext
-
 import numpy as np
 import pytest
-from tests.builders import instant_plans
 from tests.grouped import grouped
 
 from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
@@ -36,12 +33,5 @@ def make(request, table):
 
 
 @pytest.fixture(autouse=True)
-def instant_forecasts(request):
-    """Skip the planner's simulations; `real_plans` asks for them."""
-    with nullcontext() if "real_plans" in request.fixturenames else instant_plans():
-        yield
-
-
-@pytest.fixture
-def real_plans():
-    """Let the planner simulate."""
+def _plans(instant_forecasts):
+    """Fits are planned at once, unless a test takes `real_plans`."""

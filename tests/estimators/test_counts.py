@@ -9,7 +9,6 @@ from dpadmm import PrivatePoissonRegressor, TrainingOptions
 from dpadmm.data import Numeric, Schema
 from dpadmm.data.columns import RealLabel
 from dpadmm.errors import InputError
-from dpadmm.inference.intervals import contrasts, estimate, interval_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
 TRUE = np.array([0.6, -0.4, 0.3])
@@ -59,13 +58,15 @@ def test_intervals_at_a_small_budget():
     """Coefficients and standard errors at epsilon 1, beside those of the usual regression on the same rows."""
     X, y, days = drawn(20_000, seed=5)
     model = PrivatePoissonRegressor(**OPTIONS | {"epsilon": 1.0}, ceiling=6).fit(X, y, exposure=days)
-    released = model.released_
-    units = contrasts(released.schema.columns, released.encoding)
-    rows = interval_rows(estimate(released.curvature, units), units, 0.95)
+    table = model.summary()
+    rows = table.rows
     expected, errors = iterated_least_squares(X, y, days)
     for row, other, error in zip(rows, expected, errors, strict=True):
         assert error < row.std_err < 5 * error
         assert abs(row.coef - other) < 5 * np.hypot(row.std_err, error)
+    np.testing.assert_allclose(table.frame()["rate ratio"].iloc[:2], np.exp(model.coef_), rtol=1e-12)
+    assert "rate ratio" in str(table)
+    assert "change of the logarithm of the rate" in model.report()
 
 
 def test_tables_with_a_column_of_exposures(table, tmp_path):
@@ -123,7 +124,7 @@ def test_what_is_refused(table):
             model.fit(X, y, sample_weight=wrong)
     secret = dpadmm.Privacy(neighbours="add-remove", nominal_records=60)
     for more, persons in (({}, np.arange(60) // 2), ({"privacy": secret}, None)):
-        with pytest.raises(InputError, match="is hidden here"):
+        with pytest.raises(InputError, match="hidden"):
             PrivatePoissonRegressor(**OPTIONS | {"aim": "prediction"} | more).fit(
                 X, y, persons=persons, sample_weight=days
             )

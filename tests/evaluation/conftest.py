@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.builders import instant_plans
 from tests.cli.conftest import STUDY_SCHEMA, study_tables
 
 import dpadmm
@@ -51,7 +52,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Study:
         table.to_csv(made.folder / f"{name}.csv", index=False)
     schema = made.folder / "schema.json"
     schema.write_text(json.dumps(STUDY_SCHEMA))
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), instant_plans():
         warnings.simplefilter("ignore")
         places = {"out": made.model, "ledger": made.ledger, "budget": 3.0}
         dpadmm.fit(made.files, "sick", epsilon=1.0, delta=1e-5, schema=schema, **places)
@@ -64,3 +65,8 @@ def study(whole: Study, tmp_path: Path) -> Study:
     for file in whole.folder.iterdir():
         shutil.copy(file, tmp_path / file.name)
     return Study(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _plans(instant_forecasts: None) -> None:
+    """Fits are planned at once."""

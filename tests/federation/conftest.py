@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from dpadmm.planner import planner
+from dpadmm.planner.forecast import SignalScores
+from dpadmm.planner.simulations import SimulatedScores
+
 
 @pytest.fixture(autouse=True)
 def no_unexpected_failures(caplog):
@@ -16,6 +20,14 @@ def no_unexpected_failures(caplog):
     yield
     found = [each.getMessage() for each in caplog.get_records("call") if "UnexpectedFailure" in each.getMessage()]
     assert not found
+
+
+@pytest.fixture
+def instant_forecasts(monkeypatch):
+    """Plans whose forecasts are given, not simulated."""
+    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
+    monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
+    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
 
 @pytest.fixture(scope="session")

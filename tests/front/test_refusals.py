@@ -52,7 +52,7 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_refused_and_nothing_spent_or_written(snapshot, place):
+def test_refused_and_nothing_spent_or_written(snapshot, place, real_plans):
     before = {each: each.read_bytes() for each in place.rglob("*") if each.is_file()}
     check_refusals(snapshot, "front", globals())
     assert {each: each.read_bytes() for each in place.rglob("*") if each.is_file()} == before

@@ -18,7 +18,7 @@ from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit
 from dpadmm.problems.losses import Huber, Poisson
 from dpadmm.problems.problem import CountRisk, EmpiricalRisk, Problem, PublicFunctions, risk_of
 from dpadmm.problems.silos import PersonRows, Silos
-from dpadmm.queries.curvature import curvature_messages, plan_curvature
+from dpadmm.queries.curvature import CurvatureFacts, curvature_messages, pack, plan_curvature
 from dpadmm.testing import run_private
 
 CEILINGS = [1, 2, 3, 5, 10, 60]
@@ -200,3 +200,27 @@ def test_a_run_and_methods_that_refuse():
     assert np.linalg.norm(problem.gradient(done.run.estimate)) < 1e-3
     with pytest.raises(InputError, match="gradients"):
         run_private(PADMM(eta=0.1), problem, 2, Target(1.0, 1e-5), SimulatedSampler(0), network=complete(2))
+
+
+def test_gradients_at_scattered_points_are_brought_to_their_mean():
+    """Without noise: one Newton step from scattered points finds the intercept, which it misses uncorrected."""
+    rng, truth, constant = np.random.default_rng(4), np.array([0.8, -0.5, 0.6, -3.0]), 0.3
+    rows = np.column_stack([rng.uniform(-0.5, 0.5, (2_000, 3)), np.full(2_000, constant)])
+    expected = np.exp(rows @ truth)
+    silos = Silos.from_parts([rows], [expected / 12 * 2 - 1], row_norm=1.0)  # the expected counts themselves
+    risk = CountRisk(silos, Poisson(12))
+    points = truth + 0.4 * rng.standard_normal((400, 4))
+    mean = points.mean(axis=0)
+    gradient = risk.gradient(points.T[None])[0].mean(axis=1) * 2_000
+    matrix = risk.hessian(0, mean) * 2_000
+    scatter = np.einsum("ki,ij,kj->", points - mean, matrix, points - mean) / len(points)
+    facts = CurvatureFacts(
+        point=tuple(mean), gradient=tuple(gradient), matrix=tuple(pack(matrix)), gradient_std=0.0, matrix_std=0.0,
+        epsilon=1.0,
+    )  # fmt: skip
+    missed = []
+    for each in (facts, facts.without_scatter(scatter, constant)):
+        centre = np.array(each.point) - np.linalg.solve(matrix, each.gradient)
+        missed.append(abs(centre - truth)[-1] * constant)
+    assert missed[0] > 0.02
+    assert missed[1] < missed[0] / 5

@@ -175,7 +175,7 @@ def test_a_claim_that_cannot_be_evaluated_is_said_and_the_rest_stands(cli):
     ]
     said = cli.ask(*args)
     assert said["claimed"] == []
-    assert "same noise in every round" in said["no_claim"]
+    assert "same noise" in said["no_claim"]
     assert said["certified"]["epsilon"] > 0
 
 
@@ -190,7 +190,7 @@ def test_noise_beyond_the_range_of_a_claim(cli):
     said = cli.ask(*args)
     assert said["certified"]["epsilon"] == "infinite"
     assert said["claimed"] == []
-    assert "range of floating-point numbers" in said["no_claim"]
+    assert "floating-point" in said["no_claim"]
 
 
 def test_help_lists_every_method_and_units(cli):

@@ -114,7 +114,7 @@ def test_label_names_paper_theorem_provenance_and_broken_conditions() -> None:
     broken = claimed(0.5, Condition("a", True), Condition("b", False))
     assert not broken.conditions_hold
     assert broken.failed_conditions == (Condition("b", False),)
-    assert "outside its printed conditions" in str(broken)
+    assert "printed conditions" in str(broken)
     assert "reconstructed" in str(dataclasses.replace(plain, provenance=Provenance.RECONSTRUCTED))
 
 

@@ -20,6 +20,7 @@ from dpadmm.costs.setup import TRUST, Setup
 from dpadmm.costs.sums import LinearTerms, minimise_total
 from dpadmm.errors import InputError
 from dpadmm.method_run import run
+from dpadmm.noise.mechanisms import Schedule
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import Account, Target
 from dpadmm.privacy.ledger import SiloColumns
@@ -154,6 +155,7 @@ def plan(
     trust: str = "sum",
     guess: CostAgents | None = None,
     guess_error: float = _ERROR,
+    schedule: str | Schedule | None = None,
     **numbers: float,
 ) -> CostPlan:
     """Plan a run from public facts; of `agents` only number, shapes, limits and public curvature are read.
@@ -171,7 +173,7 @@ def plan(
     if isinstance(agents, Rows):
         raise InputError("Methods on rows are planned by dpadmm.plan(sizes=..., dimension=..., method=...).")
     target = Target(checks.positive("epsilon", epsilon), checks.open_unit("delta", delta))
-    setup = Setup.of(agents, coupling, protect, trust)
+    setup = Setup.of(agents, coupling, protect, trust, schedule)
     checks.one_of("method", method, _METHODS)
     error = checks.non_negative("guess_error", guess_error)
     given = {name: checks.positive(name, value) for name, value in numbers.items()}
@@ -217,6 +219,7 @@ def minimise(
     seed: int | None = None,
     guess: CostAgents | None = None,
     guess_error: float = _ERROR,
+    schedule: str | Schedule | None = None,
     **numbers: float,
 ) -> Result:
     """Minimise the sum of the agents' private costs under a coupling, with noise that spends epsilon and delta.
@@ -248,6 +251,8 @@ def minimise(
         Public ones, on which the run is simulated (not under `General`); made without a look at what is private.
     guess_error : float
         By how much the guess may be off for all agents together, in the forecast of spending nothing.
+    schedule : str or Schedule, optional
+        Noise over the rounds: constant, geometric:R (P-ADMM's falling variance), cao:BETA, as for `dpadmm.run`.
 
     >>> from dpadmm.costs import Allocations, Amount, Sharing
     >>> from dpadmm.problems.regularisers import Quadratic
@@ -263,13 +268,14 @@ def minimise(
         )
     if isinstance(agents, Rows):
         checks.one_of("trust", trust, TRUST)
-        given = {"epsilon": epsilon, "delta": delta, "rounds": rounds, "ledger": ledger, "seed": seed, **numbers}
+        given = {"epsilon": epsilon, "delta": delta, "rounds": rounds, "ledger": ledger, "seed": seed}
+        given |= {"schedule": schedule, **numbers}
         return _minimise_rows(agents, coupling, protect, trust, method, given)
     if guess is agents:
         raise InputError("guess must be public agents; these are the private ones. Nothing was spent.")
     made = plan(
         agents, coupling, protect=protect, epsilon=epsilon, delta=delta, method=method, rounds=rounds, trust=trust,
-        guess=guess, guess_error=guess_error, **numbers,
+        guess=guess, guess_error=guess_error, schedule=schedule, **numbers,
     )  # fmt: skip
     if made.forecast is not None and method == "auto" and not made.forecast.is_worthwhile:
         raise InputError(f"Nothing was spent: {made.forecast} To run it all the same, give method='admm'.")

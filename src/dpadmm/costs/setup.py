@@ -1,7 +1,7 @@
 """What agents, coupling and protection make together: a method, its public problem, and what is proved of it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from dpadmm.costs.splitting import GraphADMM, SplittingADMM
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Setting
 from dpadmm.networks.graph import Network
+from dpadmm.noise.mechanisms import Schedule, schedule_of
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sharing import (
     constraint_gap,
@@ -41,7 +42,7 @@ class Setup:
     """Everything about a run but rounds and numbers.
 
     g: as it is planned with. maps, b, c: of the constraint. sent: numbers of the sum that leaves.
-    names: of the method's numbers, with what stands for them where nothing can be simulated.
+    names: of the method's numbers, with what stands for them where nothing can be simulated. schedule: of the noise.
     """
 
     agents: CostAgents
@@ -55,6 +56,7 @@ class Setup:
     sent: int
     names: Mapping[str, float]
     network: Network | None = None
+    schedule: Schedule | None = None
     tolerance: float = field(init=False)
     protection: Protection = field(init=False)
 
@@ -67,7 +69,14 @@ class Setup:
         )
 
     @classmethod
-    def of(cls, agents: CostAgents, coupling: Coupling, protect: Protect, trust: str) -> "Setup":
+    def of(
+        cls,
+        agents: CostAgents,
+        coupling: Coupling,
+        protect: Protect,
+        trust: str,
+        schedule: str | Schedule | None = None,
+    ) -> "Setup":
         """Check that the parts fit, and that something is proved for them."""
         checks.one_of("trust", trust, TRUST)
         if not isinstance(agents, CostAgents):
@@ -89,7 +98,7 @@ class Setup:
             why = "black boxes take no maps or metric; let each function include its own"
         if why:
             raise InputError(f"Nothing is proved for this: {why}. Nothing was spent.")
-        made = _coupled(cls, agents, coupling, protect, trust)
+        made = replace(_coupled(cls, agents, coupling, protect, trust), schedule=schedule_of(schedule))
         made.certificates(1, {})  # refuses infinite bounds
         return made
 
@@ -137,9 +146,8 @@ class Setup:
     def run(self, rounds: int, given: Mapping[str, float], target: Target) -> RunSpec:
         """Return the run."""
         setting = Setting(self.problem(), rounds, self.tolerance, self.network, self.protection)
-        return RunSpec(
-            self.method(rounds, given), setting, target, output=FinalModel.TAIL_AVERAGE, keeps_sums=self.network is None
-        )
+        method, keeps_sums = self.method(rounds, given), self.network is None
+        return RunSpec(method, setting, target, self.schedule, FinalModel.TAIL_AVERAGE, keeps_sums=keeps_sums)
 
     def certificates(self, rounds: int, given: Mapping[str, float]) -> tuple[Certificate, ...]:
         """Return the bounds of all rounds, the same for every agent but on a graph."""

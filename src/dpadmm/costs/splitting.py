@@ -13,8 +13,8 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.costs.agents import accelerated, check_solved
-from dpadmm.costs.sharing import OwnCosts, OwnState, project
-from dpadmm.methods.base import BROADCAST, MESSAGE, About, Agents, NoiseHook, Setting, Topology
+from dpadmm.costs.sharing import OwnCosts, OwnState, SharingADMM, project
+from dpadmm.methods.base import BROADCAST, MESSAGE, About, Agents, NoiseHook, Setting
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Family, MechanismSpec
@@ -27,17 +27,12 @@ from dpadmm.problems.regularisers import ElasticNet, Regulariser
 
 _EXACT = 1e-12
 
-_ABOUT = About(
+_ABOUT = replace(
+    SharingADMM.about,
     name="splitting",
     summary="consensus and linear constraints, noise on the sum of the agents' duals",
-    topology=Topology.STAR,
     certificate="C18 or C19",
     noised="the sum of the agents' duals",
-    trusts_coordinator=True,
-    is_sum=True,
-    is_federated=False,
-    units=frozenset({Unit.FUNCTION, Unit.USER}),
-    takes_any_regulariser=True,
 )
 
 

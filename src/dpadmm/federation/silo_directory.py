@@ -176,7 +176,7 @@ def counted_columns(schema: "Schema", share: float) -> CountedColumns:
 
 
 def schema_digest(path: Path) -> str:
-    """Return the SHA-256 of a schema's canonical text, by which all_terms name it."""
+    """Return the SHA-256 of a schema's canonical text, by which terms name it."""
     from dpadmm.data.schema import Schema
 
     return Schema.load(path).digest

@@ -147,6 +147,7 @@ class SiloStore:
 
     def join(self, terms: Terms) -> bool:
         """Write down that an approved run is joined, with a secret of its own; say whether it is new."""
+        self.approved(terms)  # it may have been closed by now
         if self.is_joined(terms.digest):
             return False
         self._write("UPDATE run SET secret = ? WHERE digest = ?", secrets.token_hex(16), terms.digest)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -167,7 +167,7 @@ class Terms:
     protection: who is protected from whom. Under the view AGGREGATE messages leave under masks that vanish in their
         sum (C12), for methods that read nothing else. Under add-or-remove the participants' records are nominal
         numbers, and no silo reveals how many it holds.
-    loss, mu, weighting, penalty: the problem `sum w_i f_i + g`.
+    loss, mu, penalty: the problem `sum w_i f_i + g`, in which all records count alike (`Weighting.POOLED`).
     tail_power: how the noise grows in the second half of the rounds (`noise.Tail`); 0 leaves it to the method.
     schema: SHA-256 of the public schema all tables are encoded by. dimension, row_norm: what it implies; a softmax
         model has as many coefficients for each class as rows have features, and `dimension` counts those of all.
@@ -198,7 +198,6 @@ class Terms:
     row_norm: float = 1.0
     loss: ReleasedLoss = field(default_factory=Logistic)
     mu: float = 0.0
-    weighting: Literal["pooled", "average", "equal"] = "pooled"
     penalty: ElasticNet = field(default_factory=ElasticNet)
     tolerance: float = 1e-9
     noise: NoiseOrigin = NoiseOrigin.SECURE
@@ -345,7 +344,7 @@ class Terms:
 
     @cached_property
     def plan(self) -> NoisePlan:
-        """All noise of the run; `InputError` if the terms do not fit together, whatever is wrong."""
+        """All noise of the run; `InputError` if the terms do not fit together."""
         with _refusing_extremes():
             plan = self.spec.noise_plan(is_secure=self.is_secure)
         if self.is_masked:
@@ -370,7 +369,7 @@ class Terms:
         sizes = np.array([each.records for each in self.participants], dtype=np.int64)
         size = self.dimension // self.n_classes
         functions = PublicFunctions.of_loss(sizes, size, self.loss, self.row_norm, self.mu)
-        problem = Problem.of(functions, Weighting[self.weighting.upper()], self.penalty)
+        problem = Problem.of(functions, Weighting.POOLED, self.penalty)
         network = graph if algorithm.needs_network else None
         setting = Setting(problem, self.rounds, self.tolerance, network, self.protection)
         target = Target(self.epsilon, self.delta) if self.delta else PureTarget(self.epsilon * _MARGIN)

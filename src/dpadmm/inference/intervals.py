@@ -319,7 +319,7 @@ class CoefficientRow:
     """One coefficient; all numbers but itself None where it has no interval.
 
     against: for a category, the one it is compared with. undetermined: why it has no interval while others do.
-    is_log_odds: whether it adds to log-odds, so that there is an odds ratio.
+    has_ratio: whether it adds to log-odds or the logarithm of a rate, so that exp() of it is a ratio.
     """
 
     name: str
@@ -331,7 +331,7 @@ class CoefficientRow:
     low: float | None = None
     high: float | None = None
     undetermined: str = ""
-    is_log_odds: bool = True
+    has_ratio: bool = True
 
     @property
     def odds_ratio(self) -> tuple[float, float, float] | None:
@@ -340,7 +340,7 @@ class CoefficientRow:
         None for the intercept, without an interval, and where a number is too large for a float.
         """
         if (
-            not self.is_log_odds
+            not self.has_ratio
             or self.name == INTERCEPT
             or self.low is None
             or self.high is None
@@ -360,7 +360,8 @@ class CoefficientTable:
     """Coefficients in the units of the table, with their intervals or the reason why there are none.
 
     estimand: what the coefficients are of, in words. level: of the intervals. why_not: empty where any has an interval;
-    of those that have none, `CoefficientRow.undetermined` says why.
+    of those that have none, `CoefficientRow.undetermined` says why. adds_to: what one unit more of a column changes.
+    ratio: what exp() of a coefficient is a ratio of, odds or rates.
     """
 
     title: str
@@ -370,6 +371,8 @@ class CoefficientTable:
     notes: tuple[str, ...] = ()
     level: float = 0.95
     why_not: str = ""
+    adds_to: str = "the log-odds"
+    ratio: str = "odds"
 
     @property
     def has_intervals(self) -> bool:
@@ -378,8 +381,8 @@ class CoefficientTable:
 
     @property
     def has_ratios(self) -> bool:
-        """Whether coefficients add to log-odds."""
-        return any(row.is_log_odds for row in self.rows)
+        """Whether exp() of coefficients is a ratio."""
+        return any(row.has_ratio for row in self.rows)
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -397,7 +400,7 @@ class CoefficientTable:
         """
         import pandas as pd  # late: whoever prints needs none
 
-        odds = ("odds ratio", *(f"odds {end}" for end in self.ends)) if self.has_ratios else ()
+        odds = (f"{self.ratio} ratio", *(f"{self.ratio} {end}" for end in self.ends)) if self.has_ratios else ()
         heads = ["coef", "std err", "z", "P>|z|", *self.ends, *odds]
         cells = [
             [row.coef, row.std_err, row.z, row.p_value, row.low, row.high, *(row.odds_ratio or (None,) * len(odds))]
@@ -415,7 +418,7 @@ class CoefficientTable:
 
 
 def interval_rows(
-    found: CoefficientEstimate, units: Contrasts, level: float, *, is_log_odds: bool = True
+    found: CoefficientEstimate, units: Contrasts, level: float, *, has_ratio: bool = True
 ) -> tuple[CoefficientRow, ...]:
     """Return the coefficients of the table with intervals at this level, where they are determined."""
     width = float(ndtri((1 + checks.open_unit("level", level)) / 2))
@@ -423,7 +426,7 @@ def interval_rows(
     errors = np.sqrt(np.einsum("ij,jk,ik->i", units.rows, found.covariance, units.rows) + found.added)
     rows = []
     for j, (name, other, coef, error) in enumerate(zip(units.names, units.against, coefs, errors, strict=True)):
-        row = CoefficientRow(name=name, against=other, coef=float(coef), is_log_odds=is_log_odds)
+        row = CoefficientRow(name=name, against=other, coef=float(coef), has_ratio=has_ratio)
         if found.is_determined[j]:
             row = replace(
                 row,
@@ -461,7 +464,7 @@ def _table_text(table: CoefficientTable) -> str:
     names = [_cut(row.title) for row in table.rows]
     wide = max(12, *map(len, names))
     heads = (
-        ["coef", "std err", "z", "P>|z|", *table.ends, *["odds ratio"] * table.has_ratios]
+        ["coef", "std err", "z", "P>|z|", *table.ends, *[f"{table.ratio} ratio"] * table.has_ratios]
         if table.has_intervals
         else ["coef"]
     )

@@ -80,12 +80,12 @@ def summary_of(model: ReleasedModel, level: float = 0.95, reference: Reference |
     found = estimate_with_contrasts(model, reference)
     why_not = reason(model, found)
     made = _contrasts(model, reference) if found is None else found[1]
-    is_ratio = model.linked is not None or model.softmax is not None
+    adds_to, ratio = _effect(model)
     if found is not None and not why_not:
-        rows = interval_rows(found[0], made, level, is_log_odds=is_ratio)
+        rows = interval_rows(found[0], made, level, has_ratio=bool(ratio))
     else:
         rows = tuple(
-            CoefficientRow(name=f"{title}{name}", against=other, coef=float(coef), is_log_odds=is_ratio)
+            CoefficientRow(name=f"{title}{name}", against=other, coef=float(coef), has_ratio=bool(ratio))
             for title, weights in zip(_titles(model), model.weights, strict=True)
             for name, other, coef in zip(made.names, made.against, made.of(weights), strict=True)
         )
@@ -104,7 +104,18 @@ def summary_of(model: ReleasedModel, level: float = 0.95, reference: Reference |
         notes=(*simulated, *(() if why_not else (*_held_text(found), _counted_text(model)))),
         level=level,
         why_not=why_not,
+        adds_to=adds_to,
+        ratio=ratio,
     )
+
+
+def _effect(model: ReleasedModel) -> tuple[str, str]:
+    """Return what coefficients add to, and what exp() of them is a ratio of, nothing where it is none."""
+    if isinstance(model.loss, Poisson):
+        return "the logarithm of the rate", "rate"
+    if model.schema.label.is_real:
+        return model.schema.label.name, ""
+    return ("the log-odds", "odds") if model.has_probabilities else ("the score", "")
 
 
 def _titles(model: ReleasedModel) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from dpadmm.noise.mechanisms import CaoOptimal, Constant, Geometric, Tail
 from dpadmm.planner.planner import Plan
 from dpadmm.privacy.ledger import Ledger, open_for_reading
 from dpadmm.privacy.protection import Unit
-from dpadmm.problems.losses import ReleasedLoss
+from dpadmm.problems.losses import Poisson, ReleasedLoss
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.queries.column_profile import ColumnProfile
 from dpadmm.queries.curvature import Curvature, CurvatureFacts, ScoreProducts
@@ -84,6 +84,8 @@ def released_model(
         alone = outcome.cost(Curvature.name, plan.whole.delta)
         products = outcome.released.get(ScoreProducts.name)
         curvature = CurvatureFacts.of(outcome.released[Curvature.name], alone, products, target=(centre, scale))
+        if isinstance(plan.task.loss, Poisson) and encoding.constant is not None:
+            curvature = curvature.without_scatter(outcome.released[Curvature.name].scatter, encoding.constant)
         found = estimate(curvature, contrasts(schema.columns, encoding, label_of_units(schema.label, plan.task.loss)))
         if found.has_intervals:  # the centre of the intervals, so that a model has one coefficient
             coefficients = found.centre

@@ -40,6 +40,7 @@ class ReleasedCurvature:
     point: p, mean of the points at which the last rounds asked for gradients (of numbers, all rounds). gradient: g,
     mean of the noisy sums of gradients that they got, the ridge taken off; matrix: the noisy curvature. gradient_std:
     of the noise in every number of g. matrix_std: tau, of the noise on the diagonal; beside it there is `tau/sqrt(2)`.
+    scatter: of the points about p, the variance of every record's score times its curvature, summed over the records.
     """
 
     point: Floats
@@ -47,6 +48,7 @@ class ReleasedCurvature:
     matrix: Floats
     gradient_std: float
     matrix_std: float
+    scatter: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -82,22 +84,25 @@ class Curvature:
     def values(self, source: Any, released: Mapping[str, Any]) -> Floats:
         """Return every silo's packed curvature where the run has settled, (silos, d(d + 1)/2)."""
         (problem,) = source.problems(self.run, released)
-        point, _ = self._means(released, self._averaged)
-        return curvature_messages(problem, point[:, None])[:, :, 0]
+        points, _ = self._visited(released, self._averaged)
+        return curvature_messages(problem, points.mean(axis=0)[:, None])[:, :, 0]
 
     def read(self, noisy: Floats, noise_std: float, released: Mapping[str, Any]) -> Any:
         """Return the curvature with the mean gradient of the last rounds, in the scale of sums over records."""
         setting, n = self.run.setting, sum(self.run.facts.sizes)
-        point, gradient = self._means(released, self._first)
+        points, answers = self._visited(released, self._first)
+        point, gradient = points.mean(axis=0), answers.mean(axis=0)
+        matrix = n * unpack(noisy, setting.problem.dimension)
         (run,) = released[self.run.name]
         noise = max(seen_noise(each) for each in run.plan)
         ridge = setting.problem.functions.constants.strong_convexity
         return ReleasedCurvature(
             point=point,
             gradient=n * (gradient - ridge * point),
-            matrix=n * unpack(noisy, setting.problem.dimension),
+            matrix=matrix,
             gradient_std=n * noise / math.sqrt(setting.rounds + 1 - self._first),
             matrix_std=n * noise_std,
+            scatter=float(np.einsum("ki,ij,kj->", points - point, matrix, points - point)) / len(points),
         )
 
     @property
@@ -111,23 +116,20 @@ class Curvature:
         loss = getattr(self.run.setting.problem.functions, "linear_loss", None)
         return 1 if isinstance(loss, Huber) else self._averaged
 
-    def _means(self, released: Mapping[str, Any], first: int) -> tuple[Floats, Floats]:
-        """Return the means, from a round on, of the points at which gradients were asked for, and of the noisy answers.
+    def _visited(self, released: Mapping[str, Any], first: int) -> tuple[Floats, Floats]:
+        """Return the points (K, d) at which gradients were asked for from a round on, and the noisy answers (K, d).
 
         The points follow from the noisy sums, so the descent is followed here; nothing else is read.
         """
         method, setting = self.run.method, self.run.setting
         assert isinstance(method, NoisyGradients)
         (run,) = released[self.run.name]
-        penalty, number = setting.problem.regulariser, setting.rounds + 1 - first
+        penalty, points = setting.problem.regulariser, []
         inbox = method.origin(penalty, setting.problem.dimension, 1)
-        point, gradient = np.zeros(setting.problem.dimension), np.zeros(setting.problem.dimension)
-        for k, noisy in enumerate(run.sums, 1):
-            if k >= first:
-                point += inbox[1, :, 0] / number
-                gradient += noisy[0, :, 0] / number
+        for noisy in run.sums:
+            points.append(inbox[1, :, 0])
             inbox = method.descend(penalty, inbox, noisy)
-        return point, gradient
+        return np.array(points[first - 1 :]), np.array([noisy[0, :, 0] for noisy in run.sums[first - 1 :]])
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ class ScoreProducts(Curvature):
     def values(self, source: Any, released: Mapping[str, Any]) -> Floats:
         """Return every silo's packed sum where the run has settled, (silos, d(d + 1)/2)."""
         (problem,) = source.problems(self.run, released)
-        return product_messages(problem, self._means(released, self._averaged)[0])
+        return product_messages(problem, self._visited(released, self._averaged)[0].mean(axis=0))
 
     def read(self, noisy: Floats, noise_std: float, released: Mapping[str, Any]) -> Any:
         """Return the matrix and the noise on its diagonal, in the scale of sums over records."""
@@ -234,6 +236,16 @@ class CurvatureFacts:
     epsilon: float
     products: tuple[float, ...] = ()
     products_std: float = 0.0
+
+    def without_scatter(self, scatter: float, constant: float) -> "CurvatureFacts":
+        """Return the facts with the gradient at the mean point, where curvature grows like a rate (C20).
+
+        A mean of gradients at scattered points lies above the gradient at their mean, by half of `z k' v^2` summed over
+        records, v the deviation of a record's score. With k' = k that is `constant scatter/2` along the constant
+        feature; along the others, which are centred, it is taken for 0.
+        """
+        *others, last = self.gradient
+        return replace(self, gradient=(*others, last - constant * scatter / 2))
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit each other."""

@@ -128,8 +128,11 @@ def line_chart(title: str, curves: Sequence["RoundCurve"]) -> Markup:
     return _inline(figure, title)
 
 
-def forest_plot(title: str, bars: Sequence[tuple[str, float, float, float]]) -> Markup:
-    """Return intervals one below the other, hollow dots where 0 is within. bars: name, low, middle and high."""
+def forest_plot(title: str, bars: Sequence[tuple[str, float, float, float]], adds_to: str = "the log-odds") -> Markup:
+    """Return intervals one below the other, hollow dots where 0 is within. bars: name, low, middle and high.
+
+    adds_to: what the intervals are changes of.
+    """
     figure, axes = _chart(0.7 + 0.36 * len(bars))
     for place, (_, low, middle, high) in enumerate(bars):
         axes.plot((low, high), (place, place), color=_CURVES[0], linewidth=3, alpha=0.45, solid_capstyle="butt")
@@ -137,7 +140,8 @@ def forest_plot(title: str, bars: Sequence[tuple[str, float, float, float]]) -> 
         axes.plot(middle, place, "o", markersize=8, markerfacecolor=colours[0], markeredgecolor=colours[1])
     axes.axvline(0, color=_MUTED, linewidth=1)
     names = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for name, *_ in bars]
-    axes.set(yticks=range(len(bars)), yticklabels=names, ylim=(len(bars) - 0.5, -0.5), xlabel="change of the log-odds")
+    label = f"change of {adds_to}"
+    axes.set(yticks=range(len(bars)), yticklabels=names, ylim=(len(bars) - 0.5, -0.5), xlabel=label)
     axes.grid(axis="x", color=_RULE)
     return _inline(figure, title)
 

@@ -328,7 +328,7 @@ def _coefficients(model: ReleasedModel) -> tuple[CoefficientTable | None, Markup
                 continue
             label, times = (row.name, 1.0) if step is None else (f"{row.name} +{format_number(step)}", step)
             bars.append((label, row.low * times, row.coef * times, row.high * times))
-        picture = forest_plot("Coefficients with 95 % intervals", bars)
+        picture = forest_plot("Coefficients with 95 % intervals", bars, table.adds_to)
     return table, picture, note
 
 

@@ -1,4 +1,4 @@
-"""MaskedMessages are kept until they are answered, once; whatever becomes of the connections that carry them."""
+"""Requests are kept until they are answered, once; whatever becomes of the connections that carry them."""
 
 import asyncio
 import threading

@@ -4,9 +4,6 @@ import pytest
 
 from dpadmm.federation import sqlite_file
 from dpadmm.federation.terms import NoiseOrigin
-from dpadmm.planner import planner
-from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.privacy.ledger import store
 
 
@@ -26,14 +23,6 @@ def unsynced():
         patch.setattr(sqlite_file, "connect", _unsynced(sqlite_file.connect, None))
         patch.setattr(store, "_make_durable", _unsynced(store._make_durable, 0))
         yield
-
-
-@pytest.fixture
-def instant_forecasts(monkeypatch):
-    """Plans whose forecasts are given, not simulated."""
-    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
-    monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
-    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,8 @@ import pytest
 
 from dpadmm.errors import InputError
 from dpadmm.federation.errors import FederationStopped, Refusal
-from dpadmm.federation.masked_sums import TakenSum, read_summand, total_of
+from dpadmm.federation.inbox import read_answer
+from dpadmm.federation.masked_sums import TakenSum, total_of
 from dpadmm.federation.messages import Answer, Joined, Vector
 from dpadmm.noise.masks import sum_uint64
 from dpadmm.noise.mechanisms import MessageKind
@@ -24,7 +25,7 @@ def world(masked_world):
 def test_a_sum_without_somebody_means_nothing(setups, world, monkeypatch):
     bare, roster, terms = setups.recorded_shares(monkeypatch), world.roster(), world.terms
     answers = [world.silos[name].answer(world.ask(1, agent, relay=roster)) for agent, name in enumerate(world.silos)]
-    parts = [read_summand(envelope, terms, agent, 1) for agent, envelope in enumerate(answers)]
+    parts = [read_answer(envelope, terms, agent, 1) for agent, envelope in enumerate(answers)]
     assert np.isfinite(total_of(terms, 1, parts)).all()
     with pytest.raises(Refusal, match="2 have answered"):
         total_of(terms, 1, parts[1:])

@@ -289,7 +289,7 @@ def test_reasons_tell_nothing_about_records(world):
     assert isinstance(world.reply("s0", world.ask(1)), Refused)
 
 
-# --- all_terms and policies as files --------------------------------------------------------------------------------
+# --- policies as files -------------------------------------------------------------------------------------------
 
 
 def test_policies_survive_the_file(world, tmp_path):

@@ -44,8 +44,6 @@ UNUSABLE = {
     "no key": ({"coordinator": "abc"}, "64 hex digits"),
     "no schema": ({"schema": "x"}, "64 hex digits"),
     "unknown noise": ({"noise": "loud"}, "noise"),
-    "unknown weighting": ({"weighting": "none"}, "weighting"),
-    "no weighting": ({"weighting": INFINITE}, "weighting"),
     "an unknown field": ({"unknown": 1}, "unknown"),
     "deep": ({"left": [[[[[[]]]]]]}, "left"),
     "no loss": ({"loss": NAN}, "loss"),
