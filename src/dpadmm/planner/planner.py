@@ -573,6 +573,11 @@ def _reasons(chosen: Candidate, rivals: Sequence[Trial], n_tried: int, share: fl
             "run would learn less, a longer one would collect more noise"
         )
     lines.append(f"ridge {chosen.mu:.3g}: " + ("as given" if task.regulariser is not None else ridge))
+    if is_few:
+        lines.append(
+            f"{chosen.rounds} rounds, the first for a noisy matrix of second moments, save more passes over the rows "
+            "than the matrix takes, and lose nothing with so many records for the budget"
+        )
     if share:
         lines.append(
             f"a share of {share:.2g} of the squared budget pays for a column profile, to centre and scale rows"
