@@ -358,6 +358,7 @@ def fits(cell: Cell, numbers: list[int], seed: int) -> Iterator[Fit]:
             [CodedRows(schema.columns, *part) for part in parts],
             nominal=None if cell.relation.has_public_sizes else sizes,
             for_coefficients=True,
+            scales_target=bool(population.r2),
         )
         done = run_plan(made, raw, SimulatedSampler(int(rng.integers(2**62))), progress=False)
         assert done.encoding is not None

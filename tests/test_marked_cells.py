@@ -530,6 +530,8 @@ def test_values_without_noise_are_not_in_messages() -> None:
     from dpadmm.noise.sampler import Draw, SecureSampler, grid_for
     from dpadmm.privacy.protection import Certificate, Protection, Unit, View
     from dpadmm.privacy.releases import GaussianRelease
+    from dpadmm.problems.losses import Logistic
+    from dpadmm.problems.problem import EmpiricalRisk
     from dpadmm.problems.silos import Silos
     from dpadmm.solvers.solver import Solution, Subproblem, require_converged
 
@@ -548,6 +550,7 @@ def test_values_without_noise_are_not_in_messages() -> None:
         lambda: SecureSampler().perturb(value, release, Draw(MessageKind("message"), 1, [0])),
         lambda: Silos.from_parts([X], [T], row_norm=1.0),
         lambda: Silos.from_parts([[[CELL]]], [[1.0]], row_norm=1.0),
+        lambda: EmpiricalRisk(Silos.from_parts([np.zeros((N, 2))], [T], row_norm=1.0), Logistic()),
         lambda: Silos.from_parts([[[1.0]]], [[CELL]], row_norm=1.0),
         lambda: require_converged(Solution(column, np.full((1, 1), NUMBER), np.zeros(1)), 1e-9, sub),
     ):

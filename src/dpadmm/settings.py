@@ -103,7 +103,7 @@ class SettingsRecord:
     panel: ClassVar[str] = PRIVACY
 
     def __post_init__(self) -> None:
-        """Refuse what no data could make right; take paths as text."""
+        """Refuse what no data could make right; take paths as text, and lists as tuples."""
         record: Any = type(self)
         for each, is_path, allowed in _rules(record):
             name, value = each.name, getattr(self, each.name)
@@ -111,6 +111,8 @@ class SettingsRecord:
                 continue
             if is_path and isinstance(value, str | os.PathLike):
                 object.__setattr__(self, name, Path(value))
+            if isinstance(value, list) and get_origin(each.type) is tuple:
+                object.__setattr__(self, name, tuple(value))
             if allowed:
                 checks.one_of(name, value, allowed)
             if each.type is bool:

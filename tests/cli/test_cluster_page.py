@@ -160,7 +160,8 @@ def until_spent(ledger: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["scheduler", "keyboard"])
-def test_a_run_that_ends_early(shell, what):
+def test_a_run_that_is_disturbed(shell, what):
+    """A scheduler that comes back finds the run waiting; what was reserved is reserved once."""
     plain, _ = documented()
     scheduler, worker = shell.cluster(plain)
     fit = shell.start(plain[2].replace("--cluster", "--method p-admm --cluster"))
@@ -169,15 +170,19 @@ def test_a_run_that_ends_early(shell, what):
     assert fit.poll() is None, shell.said(fit)
     if what == "scheduler":
         scheduler.kill()
-        assert fit.wait(120) == 2, shell.said(fit)
-        assert "was lost" in shell.said(fit)
+        worker.kill()
+        scheduler.wait(30)
+        shell.wait(fit, "not answer")
+        shell.cluster(plain)
+        assert fit.wait(300) == 0, shell.said(fit)
+        assert Path("model.json").exists()
     else:
         fit.send_signal(signal.SIGINT)
         assert fit.wait(120) not in (0, 2), shell.said(fit)
         assert "Interrupted: " in shell.said(fit)
         assert worker.poll() is None
+        assert not Path("model.json").exists()
     assert "Traceback" not in shell.said(fit)
-    assert not Path("model.json").exists()
     with open_for_reading("study.ledger") as ledger:
         (run,) = ledger.runs()
     assert run.alone_epsilon > 0.9  # all of it, as reserved

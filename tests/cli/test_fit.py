@@ -52,6 +52,7 @@ def test_every_option_arrives(cli, study, monkeypatch):
     training = "--slope-cap 0.7 --multi-class softmax --topology ring --profile off --profile-share 0.1 --anyway"
     known = "--prevalence 0.2 --expected-auc 0.7 --out m.json --report r.html --title T --purpose P --controller C"
     args = " ".join((flat, more, privacy, table, cells, training, known, "--contact X --force --records-per-person 7"))
+    args += " --wanted dose --wanted ward=A --exposure years --scratch fast"
     assert cli.run("fit", "a.csv", "b.csv", *args.split()).exit_code == 2
     kept = FitSettings(
         epsilon=2.0,
@@ -87,6 +88,7 @@ def test_every_option_arrives(cli, study, monkeypatch):
             na_values=("?", "x"),
             header=False,
             stream=True,
+            scratch="fast",
         ),
         cells=CellRules(missing="fill", unlisted="zero", out_of_range="error"),
         training=TrainingOptions(
@@ -100,6 +102,8 @@ def test_every_option_arrives(cli, study, monkeypatch):
             profile_share=0.1,
             prevalence=0.2,
             expected_auc=0.7,
+            exposure="years",
+            wanted=("dose", "ward=A"),
             anyway=True,
         ),
     )

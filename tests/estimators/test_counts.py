@@ -124,7 +124,7 @@ def test_what_is_refused(table):
             model.fit(X, y, sample_weight=wrong)
     secret = dpadmm.Privacy(neighbours="add-remove", nominal_records=60)
     for more, persons in (({}, np.arange(60) // 2), ({"privacy": secret}, None)):
-        with pytest.raises(InputError, match="is hidden here"):
+        with pytest.raises(InputError, match="hidden"):
             PrivatePoissonRegressor(**OPTIONS | {"aim": "prediction"} | more).fit(
                 X, y, persons=persons, sample_weight=days
             )

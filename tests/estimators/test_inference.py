@@ -276,7 +276,7 @@ class TestWanted:
     def test_without_hope_only_the_profile_is_spent_and_the_next_fit_reads_it(self, tmp_path):
         table, known = self.table(n=3000)
         held = {"ledger": tmp_path / "l.ledger", "budget": 6.0}
-        with pytest.raises(InputError, match=r"town=R.*Only the column profile was spent"):
+        with pytest.raises(InputError, match="town=R"):
             self.fit(table, known, ("a", "town=R"), epsilon=1.0, **held)
         with Ledger.open(held["ledger"]) as ledger:
             spent = ledger.statement().spent_epsilon

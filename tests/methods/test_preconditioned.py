@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+import dpadmm
 from dpadmm.errors import InputError
+from dpadmm.estimators import SimulatedNoiseWarning
 from dpadmm.methods.base import BROADCAST, Agents, OneNoise, Silence
 from dpadmm.methods.preconditioned import SECOND_MOMENTS, PreconditionedGradients, PreconditionedSilos, second_moments
 from dpadmm.noise.sampler import SecureSampler
@@ -204,6 +206,16 @@ class TestCertificates:
         assert {release.certificate.theorem for release in done.plan} == theorems
         assert all(release.certificate.grid_dimension >= packed_size(D) for release in done.plan)
         assert np.isfinite(done.run.estimate).all()
+
+
+def test_a_model_shows_its_gradients_round_by_round_and_no_matrix_among_them():
+    tables, labels = rows_of((400,))
+    asked = {"method": "noisy-gradients-preconditioned", "random_state": 0, "classes": (-1, 1)}
+    model = dpadmm.PrivateLogisticRegression(1.0, 1e-5, training=dpadmm.TrainingOptions(row_norm=1.0), **asked)
+    with pytest.warns(SimulatedNoiseWarning):
+        model.fit(tables[0], labels[0])
+    assert [each.round for each in model.released_.history] == list(range(2, 18))
+    assert "second moments" in str(model.released_)
 
 
 class TestRefusals:

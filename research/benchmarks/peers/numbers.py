@@ -179,7 +179,9 @@ def section(figures: dict[str, dict[str, Figure]], epsilons: Sequence[float]) ->
     if not figures:
         return []
     heads = ["held-out R^2", *(f"eps {epsilon:g}" for epsilon in epsilons)]
-    lines = ["", "## Numbers", "", "Records pooled. † Tuned on the held-out rows, and not paid for."]
+    runs = max(cell.runs for each in figures.values() for cell in each.values())
+    said = f"Records pooled; {runs} runs each. † Tuned on the held-out rows, and not paid for."
+    lines = ["", "## Numbers", "", said]
     for name, each in figures.items():
         lines += ["", f"### {SETS[name].title}", "", f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
         for who, title in TITLES.items():

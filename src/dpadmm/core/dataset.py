@@ -127,9 +127,10 @@ class Dataset:
         names: what silos are called, where not as the tables. persons: the person of each row, where a person may have
         several; only the rows that are kept are read. may_be_empty: where nobody may learn how many rows there are.
         """
-        from dpadmm.data.encoded import check_scratch  # late: it reads Parquet
+        if any(hasattr(table, "workers") for table in tables.values()):
+            from dpadmm.data.encoded import check_scratch  # late: it reads Parquet
 
-        check_scratch(schema, tables)
+            check_scratch(schema, tables)
         used = None if persons is None else persons.rows()
         kept = [None] * len(tables) if used is None else [own.kept for own in used]
         pairs = zip(tables.values(), kept, strict=True)

@@ -298,7 +298,7 @@ class DaskWorkers:
     def _connect_again(self) -> bool:
         """Wait for the scheduler and workers to come back; return whether they did, with the same versions."""
         self.forget()
-        until, is_told = time.monotonic() + _MOST_AWAY, False
+        until, has_warned = time.monotonic() + _MOST_AWAY, False
         while self.client.status != "closed" or self.address is not None:
             with suppress(InputError, ClusterError):
                 if self.client.status == "closed":
@@ -307,12 +307,12 @@ class DaskWorkers:
                 return True
             if time.monotonic() >= until:
                 break
-            if not is_told:
+            if not has_warned:
                 self.warn(
                     f"The cluster at {self._place} does not answer. Waiting up to {_MOST_AWAY / 60:.0f} minutes for "
                     "it: start its scheduler and workers again, and the run goes on. Nothing is paid for twice."
                 )
-            is_told = True
+            has_warned = True
             time.sleep(_LOOK)
         return False
 

@@ -25,6 +25,7 @@ from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.inference.intervals import contrasts, estimate, label_of_units
 from dpadmm.methods.base import Topology
+from dpadmm.methods.preconditioned import SECOND_MOMENTS
 from dpadmm.models.statement import search_text
 from dpadmm.noise.mechanisms import CaoOptimal, Constant, Geometric, Tail
 from dpadmm.planner.planner import Plan
@@ -184,7 +185,7 @@ def history_of(outcome: Outcome) -> tuple[RoundFacts, ...]:
         bounds[release.round] = max(bounds.get(release.round, 0.0), release.bound)
     found: dict[int, RoundFacts] = {}
     for each in outcome.runs()[0].history:
-        if each.round not in found:
+        if each.round not in found and each.kind != SECOND_MOMENTS.name:  # a matrix, no model or gradient
             found[each.round] = RoundFacts(
                 round=each.round,
                 movement=each.movement,

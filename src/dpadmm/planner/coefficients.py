@@ -32,7 +32,7 @@ CURVATURE_SHARE, PRODUCTS_SHARE = 0.1, 0.05
 """Parts of the squared budget m^2 that are spent on the curvature, and on the products of gradients of numbers and
 persons; on the curvature of numbers up to `_MOST_CURVATURE_SHARE`, until it is `_AMPLE` times its noise."""
 
-_MOST_CURVATURE_SHARE, _AMPLE = 0.5, 8.0
+_MOST_CURVATURE_SHARE, _AMPLE, _OF_RARE = 0.5, 8.0, 3.0  # three times that for categories, which may be rare
 _AVERAGED_PART = 0.7  # of the rounds, whose gradients are averaged
 _USUAL_CURVATURE = 0.9  # of a record along a direction, as a part of p (1 - p): not all have the mean probability
 _USUAL_WEIGHT = 0.7  # of a record, times its square along a direction: long rows count less
@@ -64,7 +64,8 @@ def interval_budget(task: Task) -> IntervalBudget:
         most, _ = share_out(whole, _MOST_CURVATURE_SHARE)
         assert most is not None
         clear = max(coefficient_ratios(task, most)[:1], default=1.0)
-        share = max(share, _MOST_CURVATURE_SHARE * min(1.0, (_AMPLE / clear) ** 2))
+        ample = _AMPLE * (_OF_RARE if task.table is not None and task.table.categories else 1.0)
+        share = max(share, _MOST_CURVATURE_SHARE * min(1.0, (ample / clear) ** 2))
     own, left = share_out(whole, share)
     if is_number or task.protection.unit is Unit.PERSON:
         products, left = share_out(left, PRODUCTS_SHARE / (1 - share))

@@ -191,7 +191,7 @@ def test_what_is_kept_is_made_once_and_given_up_at_the_end(client):
         first = [(future.key, number) for future, number in workers.kept.values()]
         assert list(workers.run_kept(makers[3:0:-1], tasks[:3])) == [9.0, 6.0, 3.0]
         assert [(future.key, number) for future, number in workers.kept.values()] == first
-        with pytest.raises(ClusterError, match="ValueError at line") as raised:
+        with pytest.raises(ClusterError, match="ValueError") as raised:
             list(workers.run_kept([partial(int, other)], [abs]))
         assert other not in str(raised.value)
     assert forgotten(client)

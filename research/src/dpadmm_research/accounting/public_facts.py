@@ -17,6 +17,7 @@ from dpadmm.methods.batches import Batches, BatchKind
 from dpadmm.methods.consensus_dp import RECORDS, FunctionsDiffer, LinearTermsDiffer, Neighbours
 from dpadmm.methods.fixed_point import FederatedADMM
 from dpadmm.methods.fixed_point.participation import Participation
+from dpadmm.methods.preconditioned import PreconditionedGradients
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.protection import Protection, Unit
@@ -86,10 +87,11 @@ def numbers(method: type[Method]) -> dict[str, Any]:
 
 
 def is_accountable(method: type[Method]) -> bool:
-    """Say whether numbers alone describe the method, and anything protects it."""
+    """Say whether numbers alone describe the method, one level its noise of a round, and anything protects it."""
     known = method.numbers().keys() | _PARTS.keys()
     needed = {each.name for each in fields(cast(Any, method)) if each.default is MISSING}
-    return method.about.is_private and needed <= known
+    has_one_level = not issubclass(method, PreconditionedGradients)  # which releases a matrix first, then gradients
+    return method.about.is_private and needed <= known and has_one_level
 
 
 @dataclass(frozen=True)
