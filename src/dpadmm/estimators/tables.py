@@ -28,10 +28,10 @@ from dpadmm.models.build import public_names
 from dpadmm.models.files import check_apart, check_space, check_suffix, check_writable
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
-from dpadmm.planner.resolved import ResolvedSettings
+from dpadmm.planner.resolved import REAL_LOSSES, ResolvedSettings
 from dpadmm.planner.utility import UtilityPoint, epsilons_around, utility_curve
 from dpadmm.privacy.protection import Protection, Unit
-from dpadmm.settings import REAL_LOSSES, FitSettings
+from dpadmm.settings import FitSettings
 
 
 def check_person(
