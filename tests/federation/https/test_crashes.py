@@ -28,7 +28,7 @@ def points(actors: str, names: str, numbers: range, sides: tuple[str, ...] = ("b
 ALL = {
     "plain": [
         *points("s0", "reserve store anchor send", range(1, 4)),
-        *points("s1", "commit", range(1, 8), ("after",)),
+        *points("s1", "commit", range(1, 6), ("after",)),
         *points("coordinator", "complete", range(1, 4)),
         *points("coordinator", "accept", range(1, 12, 2)),
     ],
