@@ -69,7 +69,7 @@ def without_exposure(schema: Schema, training: TrainingOptions) -> Schema:
     return replace(schema, columns=tuple(column for column in schema.columns if column is not found))
 
 
-def of_table(dataset: Dataset, training: TrainingOptions, weights: Floats | None = None) -> CountDataset:
+def count_dataset(dataset: Dataset, training: TrainingOptions, weights: Floats | None = None) -> CountDataset:
     """Return a table with counts; the column of exposures is no feature any more."""
     schema, name = without_exposure(dataset.schema, training), training.exposure
     if name is None:
