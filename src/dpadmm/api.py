@@ -23,7 +23,8 @@ from dpadmm.estimators.notices import (
 )
 from dpadmm.estimators.tables import PublicFacts, TableFit
 from dpadmm.planner.planner import Plan
-from dpadmm.settings import REAL_LOSSES, CellRules, FitSettings, OutputFiles, Privacy, TableOptions, TrainingOptions
+from dpadmm.planner.resolved import REAL_LOSSES
+from dpadmm.settings import CellRules, FitSettings, OutputFiles, Privacy, TableOptions, TrainingOptions
 
 _SIMULATED = "seed is set, so the noise is simulated: the result is NOT a private release. Leave out seed to make one."
 _NO_LEDGER = no_ledger_notice("fit", "...")

@@ -12,7 +12,7 @@ from functools import cache, partial
 from inspect import cleandoc
 from pathlib import Path
 from textwrap import indent
-from types import NoneType, UnionType
+from types import UnionType
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 from dpadmm import checks
@@ -240,12 +240,10 @@ class TableFormat(SettingsRecord):
     )
 
     def __post_init__(self) -> None:
-        """Take names of marks as the marks, and any list of missing values."""
+        """Take names of marks as the marks."""
         for name in ("sep", "decimal"):
             value = getattr(self, name)
             object.__setattr__(self, name, _NAMED.get(value, value) if isinstance(value, str) else value)
-        gaps: Any = self.na_values
-        object.__setattr__(self, "na_values", tuple(gaps or ()) if isinstance(gaps, list | tuple | NoneType) else gaps)
         super().__post_init__()
         if self.sep == self.decimal == ".":
             raise InputError("The separator and the decimal mark cannot both be a point. Change one of them.")
@@ -422,7 +420,7 @@ class FitSettings(SettingsRecord):
     )
     aim: Literal["prediction", "inference"] = setting(
         "prediction",
-        "inference: ordinary logistic coefficients with confidence intervals, for a part of the budget.",
+        "inference: ordinary regression coefficients with confidence intervals, for a part of the budget.",
         panel=MODEL,
     )
     method: str = setting("auto", "Method: auto, or a name from `dpadmm methods`.", panel=MODEL)
@@ -469,9 +467,6 @@ class FitSettings(SettingsRecord):
             elif not isinstance(value, kind):
                 checks.refuse(name, f"be a dpadmm.{kind.__name__}(...) or None", value)
 
-
-REAL_LOSSES = ("huber", "poisson")
-"""The losses of a number."""
 
 RECORDS: dict[str, type[SettingsRecord]] = {
     "out": OutputFiles,

@@ -154,11 +154,10 @@ def test_linear_regressions_have_intervals(tmp_path):
     with Ledger.open(held["ledger"]) as ledger:
         assert ledger.statement().spent_epsilon == pytest.approx(2.0, rel=1e-5)
     assert found.has_intervals
-    assert not found.has_ratios
+    assert not found.ratio
     assert "odds ratio" not in found.frame().columns
     for row, value in zip(found.rows, [*3 * SLOPES, 4.0], strict=True):
         assert abs(row.coef - value) < 6 * row.std_err < 3
-        assert row.odds_ratio is None
     again = ReleasedModel.load(model.save(tmp_path / "m.json"))
     assert again.summary().rows == found.rows
     np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_, atol=1e-9, rtol=0)

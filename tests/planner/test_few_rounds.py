@@ -7,7 +7,7 @@ import pytest
 from dpadmm.core.task import Aim, TableShape, Task
 from dpadmm.methods.preconditioned import SECOND_MOMENTS
 from dpadmm.networks import ring
-from dpadmm.planner.candidates import few_rounds
+from dpadmm.planner.candidates import preconditioned_method
 from dpadmm.planner.planner import plan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
@@ -33,7 +33,7 @@ MASKED, PUBLIC = Protection(view=View.AGGREGATE, colluders=1), Protection(view=V
     ],
 )
 def test_many_records(task, name):
-    made = few_rounds(task)
+    made = preconditioned_method(task)
     assert made is not None
     assert made.about.name == name
 
@@ -56,7 +56,7 @@ def test_many_records(task, name):
     ],
 )
 def test_elsewhere_rounds_stay_as_they_are(task):
-    assert few_rounds(task) is None
+    assert preconditioned_method(task) is None
 
 
 def test_a_federation_runs_what_its_silos_can():

@@ -13,13 +13,13 @@ from dpadmm.core.model import (
     ReleasedModel,
     RoundFacts,
     SiloFacts,
-    Spending,
 )
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.data.schema import Schema
 from dpadmm.methods.base import Topology
 from dpadmm.models.measurement import Basis, Measurement
 from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
+from dpadmm.privacy.ledger import Spending
 from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.privacy.releases import Origin
 from dpadmm.problems.losses import Logistic

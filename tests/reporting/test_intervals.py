@@ -263,7 +263,7 @@ class TestPartial:
         place = self.UNITS.names.index("town=C")
         assert list(found.removed) == [place]
         rows = {row.name: row for row in interval_rows(found, self.UNITS, 0.95)}
-        assert rows["town=C"].low is rows["town=C"].std_err is rows["town=C"].odds_ratio is None
+        assert rows["town=C"].low is rows["town=C"].std_err is rows["town=C"].ratio is None
         assert rows["town=C"].undetermined == "too few records of town=C"
         assert rows["age"].low < rows["age"].coef < rows["age"].high
         held = self.UNITS.rows[place]

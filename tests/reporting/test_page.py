@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from tests.page_facts import facts_of, text_of
 
-from dpadmm.core.model import CollusionEpsilon, DataLocation, ProcessingDetails, ProfileCost
+from dpadmm.core.model import DataLocation, ProcessingDetails, ProfileCost
 from dpadmm.models.measurement import Basis, OtherFigure
 from dpadmm.models.statement import best_guess, merge_numbers
 from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
 from dpadmm.planner.utility import UtilityPoint
+from dpadmm.privacy.accounting import CollusionEpsilon
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
 from dpadmm.privacy.releases import Origin
 from dpadmm.report.observers import observers

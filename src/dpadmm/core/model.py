@@ -27,7 +27,8 @@ from dpadmm.models.measurement import Measurement
 from dpadmm.noise.sampler import family_of
 from dpadmm.planner.forecast import Forecast
 from dpadmm.planner.utility import UtilityPoint
-from dpadmm.privacy.accounting import Account, SiloCost
+from dpadmm.privacy.accounting import Account, CollusionEpsilon, SiloCost
+from dpadmm.privacy.ledger import Spending
 from dpadmm.privacy.protection import Protection, Strength, covers, standing
 from dpadmm.privacy.releases import NoisyRelease, Origin, Release, SummedGaussianRelease
 from dpadmm.problems.arrays import Floats
@@ -41,25 +42,6 @@ if TYPE_CHECKING:
     from dpadmm.inference.intervals import CoefficientTable
 
 Place: TypeAlias = str | os.PathLike[str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CollusionEpsilon:
-    """What is *not* certified where only sums are seen (C12): the epsilon, at the same delta, if more silos collude.
-
-    if_all: of all silos but a person's own. if_one: of one, where the certified figure counts none; else None.
-    """
-
-    if_all: float
-    if_one: float | None = None
-
-    @classmethod
-    def of(cls, account: Account, delta: float) -> "CollusionEpsilon | None":
-        """Return what an account says about it; None where no sums of shares were released."""
-        if account.if_all_collude is None:
-            return None
-        one = account.if_one_colludes
-        return cls(if_all=account.if_all_collude.epsilon(delta), if_one=None if one is None else one.epsilon(delta))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,26 +248,6 @@ class RoundFacts:
     size: float | None = None
     noise: float | None = None
     bound: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spending:
-    """The state of the ledger: the budget, what is spent and left, and the head that pins its history.
-
-    data_version, data_since: which version of the data it is about now; what was spent on earlier ones is counted.
-    """
-
-    ledger: str
-    budget_epsilon: float
-    budget_delta: float
-    spent_epsilon: float
-    left_epsilon: float
-    releases: int
-    head: str
-    runs: tuple[tuple[str, float], ...]
-    time: str
-    data_version: int = 1
-    data_since: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

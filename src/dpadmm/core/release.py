@@ -22,7 +22,7 @@ from dpadmm.methods.base import NoiseHook
 from dpadmm.noise.masks import Masks, Uint64s, add_masks, from_uint64, pairwise_masks, sum_uint64, to_uint64
 from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.sampler import MOST_MULTIPLE, Draw, Releases, Sampler, to_multiples
+from dpadmm.noise.sampler import Draw, Releases, Sampler, sum_on_grid
 from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
 from dpadmm.privacy.releases import NoisyRelease, ObjectiveRelease, Origin, SummedGaussianRelease, seen_noise
 from dpadmm.problems.arrays import Floats
@@ -101,7 +101,7 @@ class PlannedNoise:
         """Return the noisy sum (1, d, R) of all silos' messages: with one noise, or with the shares of all (C12)."""
         (release,) = _as_list(self.plan.of(kind, k, _COORDINATOR_ALONE))
         if not isinstance(release, SummedGaussianRelease):
-            far, near = _exact_sum(messages, release.certificate.grid)
+            far, near = sum_on_grid(messages, release.certificate.grid)
             out = far + self._draw(kind, k, _COORDINATOR_ALONE, near, release, release)
             self._record(kind, k, out)
         elif len(messages) != release.silos:
@@ -220,19 +220,6 @@ class PlannedNoise:
 
 def _as_list(planned: NoisyRelease | list[NoisyRelease]) -> list[NoisyRelease]:
     return planned if isinstance(planned, list) else [planned]
-
-
-def _exact_sum(messages: Floats, grid: float | None) -> tuple[Floats, Floats]:
-    """Return two parts (1, d, R) of the sum of all messages, each rounded to the grid (C8); the sum of floats without.
-
-    Multiples of the grid are added as whole numbers. The second part is below 2^40 grids, so that its noise is added
-    exactly, too; the floating-point sum of both is post-processing.
-    """
-    if grid is None:
-        return np.zeros(1), messages.sum(axis=0, keepdims=True)
-    total = to_multiples(messages, grid, MOST_MULTIPLE / len(messages)).sum(axis=0, keepdims=True)
-    near = total % 2**40
-    return (total - near) * grid, near * grid
 
 
 def _grid_of(release: NoisyRelease) -> float:

@@ -224,7 +224,7 @@ class Task:
         for is_wrong, why in (
             (
                 self.loss not in (Logistic(), INFERENCE_LOSS) and not isinstance(self.loss, Poisson),
-                "tells intervals for the plain logistic regression of two classes and regressions of a number or "
+                "gives intervals for the plain logistic regression of two classes and regressions of a number or "
                 f"count, not for a {'capped ' * isinstance(self.loss, Logistic)}{loss_kind(self.loss)}. Several "
                 "classes have a curvature of other matrices, for which no bound is proved (C13): fit two of them. "
                 "Leave out a loss or a cap, or use aim='prediction'.",

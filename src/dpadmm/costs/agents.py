@@ -70,8 +70,8 @@ class CostAgents(ABC):
     def covers(self, protect: Protect) -> str:
         """Return why this cannot be certified for these agents; an empty text if it can."""
 
-    def apart(self, distance: float) -> float:
-        """Return how far gradients of neighbours are apart as they are used, from public facts alone."""
+    def projected_distance(self, distance: float) -> float:
+        """Return how far neighbours' gradients may be apart after curvatures are projected, by public facts."""
         return distance
 
     def stand_in(self, protect: Protect) -> "CostAgents | None":
@@ -314,7 +314,7 @@ class Quadratics(CostAgents):
         is_possible = isinstance(protect, Linear | Gap)
         return "" if is_possible else "of a quadratic, Linear(d), Gap(d) or Whole(region) can be protected"
 
-    def apart(self, distance: float) -> float:
+    def projected_distance(self, distance: float) -> float:
         """In a box of half sides h, where P is projected: `d sqrt(1 + ||h||^2/min h^2)`, and rounding (C16)."""
         if self.box is None:
             return distance  # gradients stay close everywhere only where P is the same

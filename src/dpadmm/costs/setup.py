@@ -134,7 +134,8 @@ class Setup:
         chosen: dict[str, Any] = {**self.names, **given}
         if isinstance(self.coupling, Graph):
             distance: float = self.protect.distance  # type: ignore[union-attr]
-            return GraphADMM(distance=distance, used=_used(self.agents, self.protect), **chosen)
+            projected = _projected_distance(self.agents, self.protect)
+            return GraphADMM(distance=distance, projected_distance=projected, **chosen)
         region = self.protect.region if isinstance(self.protect, Whole) else None
         shared: dict[str, Any] = {"region": region, "half": rounds // 2 + 1}
         if isinstance(self.coupling, Sharing):
@@ -207,9 +208,9 @@ def _coupled(cls: type[Setup], agents: CostAgents, coupling: Coupling, protect: 
     raise InputError(f"coupling must be Consensus, Graph, Sharing or General, got {safe_repr(coupling)}.")
 
 
-def _used(agents: CostAgents, protect: Protect) -> float | None:
-    """Return how far gradients are apart as they are used; linear terms are used as they are."""
-    return agents.apart(protect.distance) if isinstance(protect, Gap) else None
+def _projected_distance(agents: CostAgents, protect: Protect) -> float | None:
+    """Return how far gradients may be apart after curvatures are projected; None where nothing is."""
+    return agents.projected_distance(protect.distance) if isinstance(protect, Gap) else None
 
 
 Certify = Callable[[Setting], tuple[Certificate, ...]]
@@ -231,7 +232,7 @@ def _sharing(agents: CostAgents, protect: Protect, maps: Maps, rho: float) -> Ce
         return sharing_gap(
             rounds=setting.rounds,
             gradient_distance=protect.distance,  # type: ignore[union-attr]
-            used=_used(agents, protect),
+            projected_distance=_projected_distance(agents, protect),
             penalty=rho,
             strong_convexity=agents.curvature[0],
             maps=maps.sizes,
@@ -262,6 +263,7 @@ def _constraint(agents: CostAgents, protect: Protect, maps: Maps, b: Floats, giv
         is_free = isinstance(agents, Quadratics) and np.isfinite(agents.curvature[1]) and maps.sizes.least > 0
         if isinstance(protect, Linear) and is_free:
             return constraint_linear(distance=distance, **shared)
-        return constraint_gap(gradient_distance=distance, used=_used(agents, protect), **shared)
+        projected = _projected_distance(agents, protect)
+        return constraint_gap(gradient_distance=distance, projected_distance=projected, **shared)
 
     return certify

@@ -121,7 +121,7 @@ class GraphADMM(PADMM):
     about: ClassVar[About] = replace(PADMM.about, name="p-admm-costs", units=frozenset({Unit.FUNCTION}))
 
     distance: float = 1.0
-    used: float | None = None
+    projected_distance: float | None = None
 
     def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One Gaussian release per agent and round."""
@@ -129,7 +129,7 @@ class GraphADMM(PADMM):
         def certificate(i: int) -> Any:
             return graph_gap(
                 gradient_distance=self.distance,
-                used=self.used,
+                projected_distance=self.projected_distance,
                 edge_penalty=self.eta,
                 degree=int(setting.degrees[i]),
                 strong_convexity=setting.problem.functions.constants.strong_convexity,

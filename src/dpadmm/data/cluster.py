@@ -163,6 +163,10 @@ def _make(make: Callable[[], Item]) -> Item:
     return make()
 
 
+def _ignore(text: str) -> None:
+    """Say nothing."""
+
+
 class _LostError(ClusterError):
     """The scheduler does not answer any more, or has forgotten what it was to do."""
 
@@ -177,7 +181,7 @@ class DaskWorkers:
 
     client: Client
     address: str | None = None
-    warn: Callable[[str], None] = field(default=lambda _: None, repr=False)
+    warn: Callable[[str], None] = field(default=_ignore, repr=False)
     kept: dict[Any, tuple[Future, int]] = field(default_factory=dict, repr=False)
     scratch: ClassVar[Path | None] = None
 
@@ -368,10 +372,6 @@ class DaskWorkers:
                     "whether the scheduler is still there, and start again."
                 )
             )
-
-
-def _ignore(text: str) -> None:
-    """Say nothing."""
 
 
 @contextmanager

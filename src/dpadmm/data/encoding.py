@@ -6,12 +6,10 @@ A row x of numbers and one-hot categories becomes
     u = v min(1, R/||v||) / R                 R the radius; longer rows are shortened
     e = (sqrt(rho^2 - k^2) u, k)              rho the norm of an encoded row, k the constant feature; e = rho u without
 
-Where coefficients are estimated, rows keep their length (`u = v / R`) up to 2^60 R, and longer ones count less instead,
-by `w = min(1, rho^2/||e||^2)` (`Silos.weighs_long_rows`). Otherwise rows are shortened,
-
-so that `||e|| <= rho` for every conceivable row, whatever c, s and R are. They come from bounds and categories alone
-(`ColumnScale`), or from noisy counts that were released before (`dpadmm.data.profile`): one row's encoding does not
-depend on another's.
+so that `||e|| <= rho` for every conceivable row, whatever c, s and R are. Where coefficients are estimated, rows keep
+their length up to 2^60 R instead (`u = v / R`), and longer ones count less, by `w = min(1, rho^2/||e||^2)`
+(`Silos.weighs_long_rows`). c, s and R come from bounds and categories alone (`ColumnScale`), or from noisy counts that
+were released before (`dpadmm.data.profile`): one row's encoding does not depend on another's.
 """
 
 import math

@@ -14,7 +14,7 @@ from dpadmm.data.columns import RealLabel
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import array_dataset, hide_cells, training_data
-from dpadmm.estimators.exposure import CountDataset, of_table, positive_numbers
+from dpadmm.estimators.exposure import CountDataset, count_dataset, positive_numbers
 from dpadmm.estimators.owners import RowOwners
 from dpadmm.models.predict import predict_from_scores
 from dpadmm.planner.resolved import ResolvedSettings, check_fit_arguments
@@ -118,7 +118,7 @@ class PrivatePoissonRegressor(RegressorMixin, PrivateLinearModel):  # type: igno
                 )
             weights = positive_numbers("sample_weight", X.weights, number)[np.concatenate(rows)]
         if training.exposure is not None:
-            return of_table(dataset, training, weights), none
+            return count_dataset(dataset, training, weights), none
         if X.exposure is not None:
             exposure = positive_numbers("exposure", X.exposure, number)
             base = [np.log(exposure[part]) for part in rows]

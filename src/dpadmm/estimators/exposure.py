@@ -48,7 +48,7 @@ class CountDataset(Dataset):
         """Return the encoded rows of all silos with their exposures and weights."""
         base = None if self.base_scores is None else np.concatenate(self.base_scores)
         return [
-            replace(each, base_scores=base, class_weights=self.row_weights) if isinstance(each, Silos) else each
+            replace(each, base_scores=base, row_weights=self.row_weights) if isinstance(each, Silos) else each
             for each in super().silos(encoding, n_models)
         ]
 
@@ -69,7 +69,7 @@ def without_exposure(schema: Schema, training: TrainingOptions) -> Schema:
     return replace(schema, columns=tuple(column for column in schema.columns if column is not found))
 
 
-def of_table(dataset: Dataset, training: TrainingOptions, weights: Floats | None = None) -> CountDataset:
+def count_dataset(dataset: Dataset, training: TrainingOptions, weights: Floats | None = None) -> CountDataset:
     """Return a table with counts; the column of exposures is no feature any more."""
     schema, name = without_exposure(dataset.schema, training), training.exposure
     if name is None:

@@ -23,15 +23,15 @@ from dpadmm.data.schema import Schema
 from dpadmm.data.sources import AnyTables, in_memory, public_schema, read_tables
 from dpadmm.data.tables import SiloTable, check_present, check_split
 from dpadmm.errors import InputError, LedgerError, raise_alone
-from dpadmm.estimators.exposure import of_table, without_exposure
+from dpadmm.estimators.exposure import count_dataset, without_exposure
 from dpadmm.models.build import public_names
 from dpadmm.models.files import check_apart, check_space, check_suffix, check_writable
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
-from dpadmm.planner.resolved import ResolvedSettings
+from dpadmm.planner.resolved import REAL_LOSSES, ResolvedSettings
 from dpadmm.planner.utility import UtilityPoint, epsilons_around, utility_curve
 from dpadmm.privacy.protection import Protection, Unit
-from dpadmm.settings import REAL_LOSSES, FitSettings
+from dpadmm.settings import FitSettings
 
 
 def check_person(
@@ -250,7 +250,7 @@ class TableFit:
         names = public_names(list(tables), self.settings.protection.unit)
         found = Dataset.of_tables(self.schema, tables, self.settings.screening, names, persons, may_be_empty=is_secret)
         if self.options.training.loss == "poisson":
-            return of_table(found, self.options.training)
+            return count_dataset(found, self.options.training)
         return found.weighted(self.options.class_weight)
 
     def _check_texts(self, tables: AnyTables) -> None:

@@ -319,7 +319,6 @@ class CoefficientRow:
     """One coefficient; all numbers but itself None where it has no interval.
 
     against: for a category, the one it is compared with. undetermined: why it has no interval while others do.
-    has_ratio: whether it adds to log-odds or the logarithm of a rate, so that exp() of it is a ratio.
     """
 
     name: str
@@ -331,21 +330,14 @@ class CoefficientRow:
     low: float | None = None
     high: float | None = None
     undetermined: str = ""
-    has_ratio: bool = True
 
     @property
-    def odds_ratio(self) -> tuple[float, float, float] | None:
-        """By how much one unit more, or being of the category, multiplies the odds, with its interval.
+    def ratio(self) -> tuple[float, float, float] | None:
+        """By how much one unit more, or being of the category, multiplies odds or rates, with its interval.
 
         None for the intercept, without an interval, and where a number is too large for a float.
         """
-        if (
-            not self.has_ratio
-            or self.name == INTERCEPT
-            or self.low is None
-            or self.high is None
-            or self.high > _LARGEST_LOG
-        ):
+        if self.name == INTERCEPT or self.low is None or self.high is None or self.high > _LARGEST_LOG:
             return None
         return math.exp(self.coef), math.exp(self.low), math.exp(self.high)
 
@@ -361,7 +353,7 @@ class CoefficientTable:
 
     estimand: what the coefficients are of, in words. level: of the intervals. why_not: empty where any has an interval;
     of those that have none, `CoefficientRow.undetermined` says why. adds_to: what one unit more of a column changes.
-    ratio: what exp() of a coefficient is a ratio of, odds or rates.
+    ratio: what exp() of a coefficient is a ratio of, "odds" or "rate"; empty where it is none.
     """
 
     title: str
@@ -380,30 +372,25 @@ class CoefficientTable:
         return not self.why_not
 
     @property
-    def has_ratios(self) -> bool:
-        """Whether exp() of coefficients is a ratio."""
-        return any(row.has_ratio for row in self.rows)
-
-    @property
     def ends(self) -> tuple[str, str]:
         """What the ends of the intervals are called."""
         return f"[{(1 - self.level) / 2:.3g}", f"{(1 + self.level) / 2:.3g}]"
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows as plain values."""
-        return [{**vars(row), "odds_ratio": row.odds_ratio} for row in self.rows]
+        return [vars(row) | ({f"{self.ratio}_ratio": row.ratio} if self.ratio else {}) for row in self.rows]
 
     def frame(self) -> "pd.DataFrame":
-        """Return a DataFrame by name: the columns of statsmodels, odds ratios with their intervals, and why not.
+        """Return a DataFrame by name: the columns of statsmodels, odds or rate ratios with intervals, and why not.
 
         `z` and `P>|z|` are the Wald test of a coefficient of 0. NaN where there is no interval.
         """
         import pandas as pd  # late: whoever prints needs none
 
-        odds = (f"{self.ratio} ratio", *(f"{self.ratio} {end}" for end in self.ends)) if self.has_ratios else ()
-        heads = ["coef", "std err", "z", "P>|z|", *self.ends, *odds]
+        ratios = (f"{self.ratio} ratio", *(f"{self.ratio} {end}" for end in self.ends)) if self.ratio else ()
+        heads = ["coef", "std err", "z", "P>|z|", *self.ends, *ratios]
         cells = [
-            [row.coef, row.std_err, row.z, row.p_value, row.low, row.high, *(row.odds_ratio or (None,) * len(odds))]
+            [row.coef, row.std_err, row.z, row.p_value, row.low, row.high, *(row.ratio or (None,) * 3)][: len(heads)]
             for row in self.rows
         ]
         names = pd.Index([row.title for row in self.rows], name="coefficient")
@@ -417,16 +404,14 @@ class CoefficientTable:
     __repr__ = __str__
 
 
-def interval_rows(
-    found: CoefficientEstimate, units: Contrasts, level: float, *, has_ratio: bool = True
-) -> tuple[CoefficientRow, ...]:
+def interval_rows(found: CoefficientEstimate, units: Contrasts, level: float) -> tuple[CoefficientRow, ...]:
     """Return the coefficients of the table with intervals at this level, where they are determined."""
     width = float(ndtri((1 + checks.open_unit("level", level)) / 2))
     coefs = units.of(found.centre)
     errors = np.sqrt(np.einsum("ij,jk,ik->i", units.rows, found.covariance, units.rows) + found.added)
     rows = []
     for j, (name, other, coef, error) in enumerate(zip(units.names, units.against, coefs, errors, strict=True)):
-        row = CoefficientRow(name=name, against=other, coef=float(coef), has_ratio=has_ratio)
+        row = CoefficientRow(name=name, against=other, coef=float(coef))
         if found.is_determined[j]:
             row = replace(
                 row,
@@ -464,7 +449,7 @@ def _table_text(table: CoefficientTable) -> str:
     names = [_cut(row.title) for row in table.rows]
     wide = max(12, *map(len, names))
     heads = (
-        ["coef", "std err", "z", "P>|z|", *table.ends, *[f"{table.ratio} ratio"] * table.has_ratios]
+        ["coef", "std err", "z", "P>|z|", *table.ends, *([f"{table.ratio} ratio"] if table.ratio else [])]
         if table.has_intervals
         else ["coef"]
     )
@@ -477,7 +462,7 @@ def _table_text(table: CoefficientTable) -> str:
         " " * wide + "".join(f"{head:>{_CELL}}" for head in heads),
         rule,
         *(
-            (f"{name:<{wide}}" + "".join(f"{cell:>{_CELL}}" for cell in _cells(row, table.has_intervals))).rstrip()
+            (f"{name:<{wide}}" + "".join(f"{cell:>{_CELL}}" for cell in _cells(row, table))).rstrip()
             for name, row in zip(names, table.rows, strict=True)
         ),
         rule,
@@ -494,9 +479,9 @@ def _cut(name: str) -> str:
     return name if len(name) <= _MOST_NAME else f"{name[: _MOST_NAME - 3]}..."
 
 
-def _cells(row: CoefficientRow, has_intervals: bool) -> list[str]:
-    if not has_intervals or row.std_err is None or row.z is None or row.p_value is None:
-        return [_number(row.coef), *(["undetermined".rjust(_CELL + 3)] if has_intervals else [])]
+def _cells(row: CoefficientRow, table: CoefficientTable) -> list[str]:
+    if not table.has_intervals or row.std_err is None or row.z is None or row.p_value is None:
+        return [_number(row.coef), *(["undetermined".rjust(_CELL + 3)] if table.has_intervals else [])]
     assert row.low is not None
     assert row.high is not None
     return [
@@ -506,7 +491,7 @@ def _cells(row: CoefficientRow, has_intervals: bool) -> list[str]:
         f"{row.p_value:.3f}",
         _number(row.low),
         _number(row.high),
-        "" if row.odds_ratio is None else _number(row.odds_ratio[0]),
+        _number(row.ratio[0]) if table.ratio and row.ratio else "",
     ]
 
 

@@ -82,10 +82,10 @@ def summary_of(model: ReleasedModel, level: float = 0.95, reference: Reference |
     made = _contrasts(model, reference) if found is None else found[1]
     adds_to, ratio = _effect(model)
     if found is not None and not why_not:
-        rows = interval_rows(found[0], made, level, has_ratio=bool(ratio))
+        rows = interval_rows(found[0], made, level)
     else:
         rows = tuple(
-            CoefficientRow(name=f"{title}{name}", against=other, coef=float(coef), has_ratio=bool(ratio))
+            CoefficientRow(name=f"{title}{name}", against=other, coef=float(coef))
             for title, weights in zip(_titles(model), model.weights, strict=True)
             for name, other, coef in zip(made.names, made.against, made.of(weights), strict=True)
         )
@@ -178,7 +178,7 @@ def reason(model: ReleasedModel, found: tuple[CoefficientEstimate, Contrasts] | 
         return _SEVERAL
     if model.aim is not Aim.INFERENCE:
         return (
-            f"the model was fitted for {model.aim.value}, and no curvature was bought. To have them, fit with "
+            f"the model was fitted for {model.aim.value}, and no curvature was released. To have them, fit with "
             "aim='inference' (dpadmm fit --aim inference)."
         )
     if found is None:

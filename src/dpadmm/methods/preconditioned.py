@@ -122,10 +122,10 @@ class PreconditionedGradients(BroadcastMethod):
     ) -> tuple[GradientState, Floats]:
         """The second moments, then the gradient at y."""
         if k == 1:
-            return state, self.leave(k, agents, np.repeat(second_moments(agents), inbox.shape[2], axis=2), noise)
-        return state, self.leave(k, agents, whole_gradients(agents, copy_to_agents(agents, inbox[1:2])), noise)
+            return state, self.outgoing(k, agents, np.repeat(second_moments(agents), inbox.shape[2], axis=2), noise)
+        return state, self.outgoing(k, agents, whole_gradients(agents, copy_to_agents(agents, inbox[1:2])), noise)
 
-    def leave(self, k: int, agents: Agents, messages: Floats, noise: NoiseHook) -> Floats:
+    def outgoing(self, k: int, agents: Agents, messages: Floats, noise: NoiseHook) -> Floats:
         """Messages are bare, since only their sum is read."""
         return messages
 
@@ -195,7 +195,7 @@ class PreconditionedSilos(PreconditionedGradients):
         why=PreconditionedGradients.about.why,
     )
 
-    def leave(self, k: int, agents: Agents, messages: Floats, noise: NoiseHook) -> Floats:
+    def outgoing(self, k: int, agents: Agents, messages: Floats, noise: NoiseHook) -> Floats:
         """Every message has its own noise."""
         return noise.perturb(_kind(k), k, agents.index, messages)
 

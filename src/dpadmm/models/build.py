@@ -19,7 +19,6 @@ from dpadmm.core.model import (
     RoundFacts,
     SearchCost,
     SiloFacts,
-    Spending,
 )
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError, LedgerError
@@ -29,7 +28,7 @@ from dpadmm.methods.preconditioned import SECOND_MOMENTS
 from dpadmm.models.statement import search_text
 from dpadmm.noise.mechanisms import CaoOptimal, Constant, Geometric, Tail
 from dpadmm.planner.planner import Plan
-from dpadmm.privacy.ledger import Ledger, open_for_reading
+from dpadmm.privacy.ledger import Ledger, Spending, open_for_reading
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.losses import Poisson, ReleasedLoss
 from dpadmm.problems.regularisers import ElasticNet

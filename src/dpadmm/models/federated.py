@@ -5,7 +5,6 @@ import numpy as np
 from dpadmm import __version__
 from dpadmm.checks import plural
 from dpadmm.core.model import (
-    CollusionEpsilon,
     DataLocation,
     Guarantee,
     MethodChoice,
@@ -24,7 +23,7 @@ from dpadmm.federation.terms import Terms
 from dpadmm.methods.base import Topology
 from dpadmm.models.build import now
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.privacy.accounting import account_for
+from dpadmm.privacy.accounting import CollusionEpsilon, account_for
 from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.releases import Origin
 from dpadmm.queries.column_profile import PROFILE

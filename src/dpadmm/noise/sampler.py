@@ -291,6 +291,19 @@ def to_multiples(values: Values, grid: float, most: float = MOST_MULTIPLE) -> ND
     return multiples.astype(np.int64)
 
 
+def sum_on_grid(messages: Values, grid: float | None) -> tuple[Values, Values]:
+    """Return two parts (1, d, R) of the sum of all messages, each rounded to the grid (C8); the sum of floats without.
+
+    Multiples of the grid are added as whole numbers. The second part is below 2^40 grids, so that its noise is added
+    exactly, too; the floating-point sum of both is post-processing.
+    """
+    if grid is None:
+        return np.zeros(1), messages.sum(axis=0, keepdims=True)
+    total = to_multiples(messages, grid, MOST_MULTIPLE / len(messages)).sum(axis=0, keepdims=True)
+    near = total % 2**40
+    return (total - near) * grid, near * grid
+
+
 def _with_spherical(values: Values, scales: Values) -> Values:
     """Direction from Box-Muller normals, norm from a sum of d exponentials; fresh entropy for every number."""
     n, d, _ = values.shape

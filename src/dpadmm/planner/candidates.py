@@ -86,7 +86,7 @@ _CONVERGED = 25.0  # mu T from which on the ridge has decided everything
 _CAP, _LOOSER_CAP = 0.5, 0.7
 _CLIP_RADIUS = 0.6
 WIDE_CLIP_RADIUS = 1.5
-"""The radius for numbers whose rows are shortened too much otherwise (`planner._radius_for_numbers`)."""
+"""The radius for numbers whose rows are shortened too much otherwise (`planner._form_for_numbers`)."""
 INFERENCE_CLIP_RADIUS = 1.0
 """The length from which on rows count less where coefficients are estimated, in units of a usual row."""
 
@@ -164,7 +164,7 @@ def methods_for(task: Task) -> tuple[type[Method], ...]:
     )
 
 
-def few_rounds(task: Task) -> type[Method] | None:
+def preconditioned_method(task: Task) -> type[Method] | None:
     """Return the method of few preconditioned rounds where it saves passes that take time and loses nothing, else None.
 
     Tried for records of a linear model with one score. Without a column profile it was as good or better from

@@ -26,11 +26,11 @@ from dpadmm.planner.candidates import (
     Candidate,
     RowForm,
     candidate_at,
-    few_rounds,
     form_of,
     losses_for,
     method_called,
     methods_for,
+    preconditioned_method,
     profile_share,
     ratios_for,
     run_of,
@@ -316,7 +316,7 @@ def plan(task: Task, *, method: str | None = None, n_models: int | None = 1, is_
 def _plan_models(task: Task, method: str | None, n_models: int, *, is_federated: bool = False) -> Plan:
     """Return the plan of so many models; those of several classes are trained against the rest."""
     methods = methods_for(task) if method is None else (method_called(task, method),)
-    few = few_rounds(task) if method is None and n_models == 1 and not is_federated else None
+    few = preconditioned_method(task) if method is None and n_models == 1 and not is_federated else None
     methods = methods if few is None else (few,)
     whole, budget = task.target, IntervalBudget(task.target)
     if task.profile.earlier_m > 0:

@@ -28,10 +28,13 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protection, Unit, View, relation_of
 from dpadmm.problems.losses import AnyLoss, Huber, Logistic, Loss, Poisson, SmoothedHinge, Softmax
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
-from dpadmm.settings import REAL_LOSSES, CellRules, FitSettings, TrainingOptions
+from dpadmm.settings import CellRules, FitSettings, TrainingOptions
 
 _TOPOLOGIES = {"complete": complete, "path": path, "ring": ring, "star": star}
 _AUTO = "auto"
+REAL_LOSSES = ("huber", "poisson")
+"""The losses of a number."""
+
 _LOSSES: dict[str, Loss] = {"svm": SmoothedHinge(), "huber": Huber(0.5)}
 _NOT_WITH = {"svm": ("slope_cap",)} | dict.fromkeys(REAL_LOSSES, ("slope_cap", "multi_class"))
 

@@ -252,6 +252,44 @@ class Account:
         return standing(self.strength, self.declared)
 
 
+@dataclass(frozen=True, kw_only=True)
+class CollusionEpsilon:
+    """What is *not* certified where only sums are seen (C12): the epsilon, at the same delta, if more silos collude.
+
+    if_all: of all silos but a person's own. if_one: of one, where the certified figure counts none; else None.
+    """
+
+    if_all: float
+    if_one: float | None = None
+
+    @classmethod
+    def of(cls, account: Account, delta: float) -> "CollusionEpsilon | None":
+        """Return what an account says about it; None where no sums of shares were released."""
+        if account.if_all_collude is None:
+            return None
+        one = account.if_one_colludes
+        return cls(if_all=account.if_all_collude.epsilon(delta), if_one=None if one is None else one.epsilon(delta))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiloCost:
+    """What a run cost the records of one silo that accounts for itself, in its own ledger.
+
+    epsilon: certified, at `delta`. least_noise: least ratio of noise to sensitivity. noise_level, sensitivity: of its
+    first release.
+    """
+
+    releases: int
+    epsilon: float
+    delta: float
+    least_noise: float
+    noise_level: float
+    sensitivity: float
+    certificate: str
+    strength: str
+    view: str
+
+
 def account_for(releases: Iterable[Release]) -> Account:
     """What may be said about these releases: the worst person's curve with the terms of the certificates."""
     listed = list(releases)
@@ -275,25 +313,6 @@ def account_for(releases: Iterable[Release]) -> Account:
 _ROUND_DOWN = 1.0 - 1e-12
 _SEARCH_TOLERANCE = 1e-3
 _MOST_EVALUATIONS = 100
-
-
-@dataclass(frozen=True, kw_only=True)
-class SiloCost:
-    """What a run cost the records of one silo that accounts for itself, in its own ledger.
-
-    epsilon: certified, at `delta`. least_noise: least ratio of noise to sensitivity. noise_level, sensitivity: of its
-    first release.
-    """
-
-    releases: int
-    epsilon: float
-    delta: float
-    least_noise: float
-    noise_level: float
-    sensitivity: float
-    certificate: str
-    strength: str
-    view: str
 
 
 @dataclass(frozen=True)

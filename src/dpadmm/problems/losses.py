@@ -558,7 +558,6 @@ class Softmax:
 
 
 _MOST_LOG = 700.0  # of an expected count; beyond, exp overflows
-_EULER = 0.5772156649015329
 _SERIES_UP_TO, _SERIES_TERMS = 1.0, 20
 _ROUNDED_UP = 1 + 1e-9  # what incomplete gamma functions and the bisection may be off by, and more
 
@@ -623,7 +622,7 @@ class Poisson:
         for k in range(1, _SERIES_TERMS + 1):  # Ein near 0
             power = power * -small / k
             series -= power / k
-        far = exp1(np.maximum(rate, _SERIES_UP_TO)) + np.maximum(scores, 0.0) + _EULER
+        far = exp1(np.maximum(rate, _SERIES_UP_TO)) + np.maximum(scores, 0.0) + np.euler_gamma
         parts = sum((self.ceiling - i) / i * gammainc(i, rate) for i in range(1, self.ceiling))
         return np.asarray(self.ceiling * np.where(rate < _SERIES_UP_TO, series, far) - parts)
 

@@ -237,16 +237,6 @@ class CurvatureFacts:
     products: tuple[float, ...] = ()
     products_std: float = 0.0
 
-    def without_scatter(self, scatter: float, constant: float) -> "CurvatureFacts":
-        """Return the facts with the gradient at the mean point, where curvature grows like a rate (C20).
-
-        A mean of gradients at scattered points lies above the gradient at their mean, by half of `z k' v^2` summed over
-        records, v the deviation of a record's score. With k' = k that is `constant scatter/2` along the constant
-        feature; along the others, which are centred, it is taken for 0.
-        """
-        *others, last = self.gradient
-        return replace(self, gradient=(*others, last - constant * scatter / 2))
-
     def __post_init__(self) -> None:
         """Refuse parts that do not fit each other."""
         d = len(self.point)
@@ -280,3 +270,13 @@ class CurvatureFacts:
             products=tuple((scale**2 * pack(matrix)).tolist()),
             products_std=scale**2 * noise,
         )
+
+    def without_scatter(self, scatter: float, constant: float) -> "CurvatureFacts":
+        """Return the facts with the gradient at the mean point, where curvature grows like a rate (C20).
+
+        A mean of gradients at scattered points lies above the gradient at their mean, by half of `z k' v^2` summed over
+        records, v the deviation of a record's score. With k' = k that is `constant scatter/2` along the constant
+        feature; along the others, which are centred, it is taken for 0.
+        """
+        *others, last = self.gradient
+        return replace(self, gradient=(*others, last - constant * scatter / 2))

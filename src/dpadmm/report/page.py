@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from dpadmm.checks import plural
-from dpadmm.core.model import DataLocation, Place, ProcessingDetails, ReleasedModel, SiloFacts, Spending
+from dpadmm.core.model import DataLocation, Place, ProcessingDetails, ReleasedModel, SiloFacts
 from dpadmm.core.task import Aim
 from dpadmm.data.columns import BinaryLabel, Categorical, ThresholdLabel
 from dpadmm.inference.intervals import INTERCEPT, CoefficientTable
@@ -34,6 +34,7 @@ from dpadmm.models.statement import (
     records_text,
 )
 from dpadmm.planner.utility import UtilityPoint
+from dpadmm.privacy.ledger import Spending
 from dpadmm.privacy.ledger.spending import describe_version
 from dpadmm.privacy.protection import Strength, View
 from dpadmm.report.columns import ColumnPanel, column_panel, format_number, percent

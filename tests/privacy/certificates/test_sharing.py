@@ -217,6 +217,10 @@ def test_a_graph_counts_both_curvatures():
 def test_what_a_projection_makes_of_a_distance_is_what_counts():
     known = {"rounds": 1, "strong_convexity": 1.0}
     for certify in (partial(sharing_gap, penalty=1.0, **known), partial(constraint_gap, step=1.0, **known)):
-        wide, stated = certify(gradient_distance=1.0, used=3.0)[0], certify(gradient_distance=3.0)[0]
+        wide, stated = certify(gradient_distance=1.0, projected_distance=3.0)[0], certify(gradient_distance=3.0)[0]
         assert wide.bound == stated.bound > certify(gradient_distance=1.0)[0].bound
-        assert certify(gradient_distance=1.0, used=0.1)[0].bound == certify(gradient_distance=1.0)[0].bound
+        small, unprojected = (
+            certify(gradient_distance=1.0, projected_distance=0.1)[0],
+            certify(gradient_distance=1.0)[0],
+        )
+        assert small.bound == unprojected.bound

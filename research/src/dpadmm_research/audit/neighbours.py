@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge, Softmax, Squared
-from dpadmm.problems.problem import EmpiricalRisk, Problem, SoftmaxRisk, Weighting
+from dpadmm.problems.losses import Huber, Logistic, Loss, Poisson, SmoothedHinge, Softmax, Squared
+from dpadmm.problems.problem import CountRisk, EmpiricalRisk, Problem, SoftmaxRisk, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import ElasticNet, Quadratic, Regulariser
 from dpadmm.problems.silos import PersonRows, Silos
@@ -30,12 +30,11 @@ USER = "a user who pulls the other way"
 PERSON = "a person with three rows, with one row in the other world, pulled to opposite sides (saturated Huber)"
 SOFTMAX = "two badly misclassified records of three classes, nearly opposite (capped softmax)"
 ADDED = "the only record of a silo, there or not (saturated Huber; add-or-remove)"
-
+COUNTS = "a count far above the ceiling where none is expected, or the other way round (Poisson)"
 TURNED = "one record, its row at a right angle to the one that replaces it (saturated Huber)"
 
 FAR = 1e4
 """A label no run comes near: the Huber slope stays at its bound. Small enough for rounding not to matter."""
-
 
 TILT = 0.2
 """How far nearly opposite records are from opposite."""
@@ -65,6 +64,21 @@ def saturated(
         pulled = [*labels[:at], sign * FAR * rows[at][:, 0], *labels[at + 1 :]]
         silos = Silos.from_parts(rows, pulled, row_norm=1.0)
         return Problem.of(EmpiricalRisk(silos, Huber(1.0), mu=mu), weighting)
+
+    return world(1.0), world(-1.0)
+
+
+def counts(ceiling: int = 3) -> Pair:
+    """Return Poisson regressions in one dimension: agent 0's record counts far above the ceiling in P, below 0 in Q.
+
+    Its exposure is next to nothing in P and huge in Q, so that its gradient is -C in P and C in Q, everywhere.
+    """
+
+    def world(sign: float) -> Problem:
+        rows = [np.array([[1.0], [0.0]]), np.ones((2, 1))]
+        silos = Silos.from_parts(rows, [np.array([sign * FAR, 0.0]), _ordinary(2)], row_norm=1.0)
+        exposures = np.array([-300.0 * sign, 0.0, 0.0, 0.0])
+        return Problem.of(CountRisk(replace(silos, base_scores=exposures), Poisson(ceiling)), Weighting.EQUAL)
 
     return world(1.0), world(-1.0)
 

@@ -245,7 +245,7 @@ def _(cls: type[DPGD], seed: int) -> tuple[WorstCase, ...]:
 
 @_of(NoisyGradients)
 def _(cls: type[NoisyGradients], seed: int) -> tuple[WorstCase, ...]:
-    """A Huber regression, margin losses, all of a user's records, a record that is there or not, and a person."""
+    """A Huber regression, margin losses, counts, a whole user, a record that is there or not, and a person."""
     method = cls(step=0.1)
     user = neighbours.saturated(3, records=2, changed=2)
     added = Protection(relation=NeighbouringRelation.ADD_OR_REMOVE, view=View.PUBLIC)
@@ -253,6 +253,7 @@ def _(cls: type[NoisyGradients], seed: int) -> tuple[WorstCase, ...]:
         WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2, at=1), 5),
         WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2, step=0.1), 3),
         WorstCase(neighbours.SOFTMAX, method, neighbours.dragged_classes(records=2, step=0.1), 3),
+        WorstCase(neighbours.COUNTS, method, neighbours.counts(), 3),
         WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 5),
         WorstCase(neighbours.ADDED, method, neighbours.added(), 5, protection=added),
         WorstCase(neighbours.PERSON, method, neighbours.person(), 5, protection=Protection(unit=Unit.PERSON)),

@@ -34,14 +34,16 @@ _PUBLIC = (
 )
 
 
-def _neighbours(distance: float, used: float | None) -> str:
-    widened = "" if used in (None, distance) else f"; that is {used:.4g} after curvatures are projected (C16)"
+def _neighbours(distance: float, projected: float | None) -> str:
+    widened = "" if projected in (None, distance) else f"; that is {projected:.4g} after curvatures are projected (C16)"
     return f"neighbours differ in one agent's cost, its gradient by at most {distance:g} everywhere{widened}"
 
 
-def _gap(distance: float, used: float | None, tolerance: float) -> float:
-    """Return e: how far gradients may be apart as they are used, and what solvers leave of both (C7)."""
-    apart = max(check_bounded("gradient_distance", distance), checks.non_negative("used", used or 0.0))
+def _gap(distance: float, projected: float | None, tolerance: float) -> float:
+    """Return e: how far gradients may be apart, projected or not, and what solvers leave of both (C7)."""
+    apart = max(
+        check_bounded("gradient_distance", distance), checks.non_negative("projected_distance", projected or 0.0)
+    )
     return apart + 2 * checks.non_negative("solver_tolerance", tolerance)
 
 
@@ -87,7 +89,7 @@ def sharing_gap(
     *,
     rounds: int,
     gradient_distance: float,
-    used: float | None = None,
+    projected_distance: float | None = None,
     penalty: float,
     strong_convexity: float,
     maps: SingularValues | None = None,
@@ -97,7 +99,7 @@ def sharing_gap(
 
         D_0 = 0,   D_k = max over s in [w, a] of (rho s^2 D_{k-1} + s e)/(rho s^2 + tau),   e = d + 2 tol
 
-    used: d of the costs as they are used, where a projection makes it larger.
+    projected_distance: d after curvatures are projected, where that makes it larger.
 
     >>> [round(c.bound, 4) for c in sharing_gap(rounds=3, gradient_distance=1, penalty=1, strong_convexity=1)]
     [0.5, 0.75, 0.875]
@@ -109,7 +111,7 @@ def sharing_gap(
             "grows with every round. Protect Whole(region), or add a public strongly convex term to every cost. "
             "Nothing was spent."
         )
-    tau, gap = strong_convexity, _gap(gradient_distance, used, solver_tolerance)
+    tau, gap = strong_convexity, _gap(gradient_distance, projected_distance, solver_tolerance)
     bounds, last = list[float](), 0.0
     for _ in range(checks.count("rounds", rounds)):
         steepest = (last * tau + math.sqrt((last * tau) ** 2 + gap**2 * tau / rho)) / gap if gap > 0 else 0.0
@@ -117,7 +119,7 @@ def sharing_gap(
         last = (rho * s * s * last + s * gap) / (rho * s * s + tau)
         bounds.append(last)
     conditions = (
-        _neighbours(gradient_distance, used),
+        _neighbours(gradient_distance, projected_distance),
         f"costs are {tau:g}-strongly convex on a closed convex set that neighbours have in common",
         solver_text(solver_tolerance),
     )
@@ -153,7 +155,7 @@ def constraint_gap(
     *,
     rounds: int,
     gradient_distance: float,
-    used: float | None = None,
+    projected_distance: float | None = None,
     step: float,
     strong_convexity: float,
     smoothness: float = math.inf,
@@ -173,7 +175,7 @@ def constraint_gap(
     sizes, gamma, lam = maps or SingularValues(), checks.positive("step", step), relaxation_of(relaxation)
     mu, gap = (
         checks.non_negative("strong_convexity", strong_convexity),
-        _gap(gradient_distance, used, solver_tolerance),
+        _gap(gradient_distance, projected_distance, solver_tolerance),
     )
     smooth = _smooth_drift(sizes, gamma, lam, mu, smoothness, gap, checks.count("rounds", rounds))
     bounds, v = list[float](), 0.0
@@ -193,7 +195,7 @@ def constraint_gap(
         bounds.append(math.sqrt(v))
     size = checks.non_negative("sent", sent)
     conditions = (
-        _neighbours(gradient_distance, used),
+        _neighbours(gradient_distance, projected_distance),
         f"costs are {mu:g}-strongly convex"
         + (f" and {smoothness:g}-smooth, without sets" if math.isfinite(smoothness) else " on a common closed set"),
         solver_text(solver_tolerance),
@@ -300,7 +302,7 @@ def linear_sum(*, distance: float) -> Certificate:
 def graph_gap(
     *,
     gradient_distance: float,
-    used: float | None = None,
+    projected_distance: float | None = None,
     edge_penalty: float,
     degree: int,
     strong_convexity: float,
@@ -311,12 +313,17 @@ def graph_gap(
     >>> graph_gap(gradient_distance=1, edge_penalty=0.25, degree=2, strong_convexity=1).bound
     0.5
     """
-    gap = _gap(gradient_distance, used, solver_tolerance)
+    gap = _gap(gradient_distance, projected_distance, solver_tolerance)
     modulus = edge_curvature(edge_penalty=edge_penalty, degree=degree)
     modulus += checks.non_negative("strong_convexity", strong_convexity)
     return Certificate(
         bound=gap / modulus,
         protection=Protection(unit=Unit.FUNCTION),
         theorem="C1 (functions)",
-        assumptions=(_neighbours(gradient_distance, used), READS_BROADCASTS, solver_text(solver_tolerance), *_PUBLIC),
+        assumptions=(
+            _neighbours(gradient_distance, projected_distance),
+            READS_BROADCASTS,
+            solver_text(solver_tolerance),
+            *_PUBLIC,
+        ),
     )

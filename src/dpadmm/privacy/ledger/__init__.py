@@ -7,7 +7,7 @@ happens afterwards, what is recorded is never less than what was released. See `
 from dpadmm.privacy.ledger.fingerprints import SiloColumns
 from dpadmm.privacy.ledger.ledger import ConfirmedLedger, Ledger, Transaction, open_for_reading
 from dpadmm.privacy.ledger.profiles import KeptProfile, ProfiledColumns
-from dpadmm.privacy.ledger.spending import Budget, LedgerStatement, Receipt, RunSpending, SiloSpending
+from dpadmm.privacy.ledger.spending import Budget, LedgerStatement, Receipt, RunSpending, SiloSpending, Spending
 
 __all__ = [
     "Budget",
@@ -20,6 +20,7 @@ __all__ = [
     "RunSpending",
     "SiloColumns",
     "SiloSpending",
+    "Spending",
     "Transaction",
     "open_for_reading",
 ]

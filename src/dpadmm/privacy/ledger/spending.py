@@ -412,6 +412,26 @@ class LedgerStatement:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """The state of the ledger: the budget, what is spent and left, and the head that pins its history.
+
+    data_version, data_since: which version of the data it is about now; what was spent on earlier ones is counted.
+    """
+
+    ledger: str
+    budget_epsilon: float
+    budget_delta: float
+    spent_epsilon: float
+    left_epsilon: float
+    releases: int
+    head: str
+    runs: tuple[tuple[str, float], ...]
+    time: str
+    data_version: int = 1
+    data_since: str = ""
+
+
 def draw_statement(state: "LedgerState") -> LedgerStatement:
     """Return the statement of a state."""
     spent, budget = state.spent, state.budget
