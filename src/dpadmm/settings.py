@@ -420,7 +420,7 @@ class FitSettings(SettingsRecord):
     )
     aim: Literal["prediction", "inference"] = setting(
         "prediction",
-        "inference: ordinary logistic coefficients with confidence intervals, for a part of the budget.",
+        "inference: ordinary regression coefficients with confidence intervals, for a part of the budget.",
         panel=MODEL,
     )
     method: str = setting("auto", "Method: auto, or a name from `dpadmm methods`.", panel=MODEL)

@@ -47,11 +47,11 @@ FILLED = CellRules(missing="fill", unlisted="zero")
 def table(number: int, seed: int) -> pd.DataFrame:
     """Return rows of which some cells are empty or not listed."""
     drawn = np.random.default_rng(seed)
-    word = drawn.choice(["a", "b", "c", "?"], number, p=[0.4, 0.3, 0.2, 0.1])
+    level = drawn.choice(["a", "b", "c", "?"], number, p=[0.4, 0.3, 0.2, 0.1])
     return pd.DataFrame(
         {
             "x": np.where(drawn.random(number) < 0.1, np.nan, drawn.normal(size=number)),
-            "word": np.where(drawn.random(number) < 0.1, None, word),
+            "word": np.where(drawn.random(number) < 0.1, None, level),
             "town": drawn.integers(0, 40, number).astype(str),
             "sick": drawn.choice(["yes", "no"], number),
             "kind": drawn.choice(["p", "q", "r"], number),
@@ -154,7 +154,7 @@ def test_a_folder_that_is_not_there_is_refused_before_a_row_is_read(tables, tmp_
         silos_of(tables, Schema(DENSE, LABELS[0][0]), None, ThreadWorkers(1, tmp_path / "nowhere"))
 
 
-def test_too_little_room_is_refused_before_a_row_is_read(tables, tmp_path, monkeypatch):
+def test_a_full_disk_is_refused_before_a_row_is_read(tables, tmp_path, monkeypatch):
     monkeypatch.setattr(parquet.TablePart, "frames", None)
     usage = shutil.disk_usage(tmp_path)._replace(free=8 * 5 * 391 - 1)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)

@@ -36,7 +36,7 @@ def test_gradients_and_minimisers_count_rows_by_their_weights(is_sparse, has_peo
     own = np.where(labels > 0, 1.0, 0.25)
     people = [PersonRows.of(np.arange(9) // 3).people] if has_people else None
     stored = sparse.csr_array(rows) if is_sparse else rows
-    silos = replace(Silos.from_parts([stored], [labels], row_norm=2.0, people=people), class_weights=own)
+    silos = replace(Silos.from_parts([stored], [labels], row_norm=2.0, people=people), row_weights=own)
     counts, n = (own / 3, 3) if has_people else (own, 9)
     problem, w = Problem.of(EmpiricalRisk(silos, Logistic(), mu=0.1)), rng.standard_normal((1, 3, 1))
 
@@ -86,4 +86,4 @@ def test_thresholds(table):
 def test_weights_that_no_certificate_covers(weights):
     silos = Silos.from_parts([np.eye(2)], [np.array([1.0, -1.0])], row_norm=1.0)
     with pytest.raises(InputError):
-        replace(silos, class_weights=weights)
+        replace(silos, row_weights=weights)

@@ -15,7 +15,7 @@ from tests.grouped import grouped
 from dpadmm import PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV
 from dpadmm.core import release
 from dpadmm.models import build
-from dpadmm.noise.sampler import SecureSampler, check_draw, noise_scales
+from dpadmm.noise.sampler import SecureSampler, check_draw, noise_scales, sum_on_grid
 from dpadmm.privacy.curves import m_of
 
 N, DELTA = 6000, 1e-5
@@ -29,8 +29,8 @@ class Replay:
     def __init__(self, monkeypatch):
         self.draw, self.left, self.changes, self.is_second = SecureSampler.perturb, [], [], False
         monkeypatch.setattr(SecureSampler, "perturb", lambda own, *given, **more: self.perturb(own, *given, **more))
-        # Sums of one sign and the other have other parts that noise is added to; here it is added to the whole.
-        monkeypatch.setattr(release, "sum_on_grid", lambda values, _: (0.0, values.sum(axis=0, keepdims=True)))
+        # Noise is added to a part of each sum, and the rest to that: here to the whole, which is exact for such sums.
+        monkeypatch.setattr(release, "sum_on_grid", lambda *given: (0.0, sum(sum_on_grid(*given))))
         monkeypatch.setattr(uuid, "uuid4", lambda: "one-name")
         monkeypatch.setattr(build, "now", lambda: "one time")
 

@@ -81,5 +81,5 @@ inside = certify(objective.dvp, curvature_bound=0.25, edge_penalty=1, degree=1)
 
 
 def test_refused(snapshot):
-    rooms = (accounting, curves, protection, releases, gradients, hidden_state, local, objective, sharing, sums)
-    check_refusals(snapshot, "privacy", *map(vars, rooms), globals())
+    modules = (accounting, curves, protection, releases, gradients, hidden_state, local, objective, sharing, sums)
+    check_refusals(snapshot, "privacy", *map(vars, modules), globals())

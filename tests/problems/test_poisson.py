@@ -98,7 +98,7 @@ class TestRisk:
         if has_people:
             silos = replace(silos, people=tuple(PersonRows.of(np.arange(n) // 2).people for n in (9, 6)))
         weights = np.linspace(0.2, 1, 15)
-        silos = replace(silos, class_weights=weights)
+        silos = replace(silos, row_weights=weights)
         stored = replace(silos, features=sparse.csr_array(silos.features)) if is_sparse else silos
         risk = CountRisk(stored, loss, mu=0.1)
         w = np.random.default_rng(1).standard_normal((2, 3, 2))

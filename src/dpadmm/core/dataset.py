@@ -234,7 +234,7 @@ class Dataset:
             own = labels if n_models == 1 else [np.where(each == number, 1.0, -1.0) for each in labels]
             facts, long = (self.names, self.nominal, self.people), encoding.keeps_length
             silos = Silos.from_parts(features, own, norm, *facts, is_copied=False, weighs_long_rows=long)
-            made.append(silos if weights is None else replace(silos, class_weights=weights))
+            made.append(silos if weights is None else replace(silos, row_weights=weights))
         return made
 
 

@@ -111,7 +111,7 @@ class EncodedBlock:
         """Return the rows with the labels of a use; the rows are shared."""
         if use not in self._labelled:
             labels = self._silos.labels
-            made = replace(self._silos, labels=use.labels(labels), class_weights=use.weights(labels))
+            made = replace(self._silos, labels=use.labels(labels), row_weights=use.weights(labels))
             vars(made).update(is_small=self._source.is_small)
             self._labelled[use] = made
         return self._labelled[use]

@@ -48,7 +48,7 @@ class CountDataset(Dataset):
         """Return the encoded rows of all silos with their exposures and weights."""
         base = None if self.base_scores is None else np.concatenate(self.base_scores)
         return [
-            replace(each, base_scores=base, class_weights=self.row_weights) if isinstance(each, Silos) else each
+            replace(each, base_scores=base, row_weights=self.row_weights) if isinstance(each, Silos) else each
             for each in super().silos(encoding, n_models)
         ]
 

@@ -32,10 +32,11 @@ from dpadmm.federation.keys import SigningKey, body_of, open_envelope
 from dpadmm.federation.masked_sums import TakenSum, total_of
 from dpadmm.federation.messages import Confirmations, Join, Joined, Message, Refused, Step, Vector
 from dpadmm.federation.rollback_detection import RollbackQuestions
-from dpadmm.federation.terms import PROFILE_ROUND, Missing, Terms
+from dpadmm.federation.terms import Missing, Terms
 from dpadmm.methods.base import Agents
 from dpadmm.noise.masks import Uint64s
 from dpadmm.noise.mechanisms import COORDINATOR
+from dpadmm.privacy.ledger.spending import PROFILE_ROUND
 from dpadmm.problems.arrays import Floats
 
 _OTHER_KEY = "The terms name a different coordinator's key, not this one's."
@@ -145,10 +146,10 @@ class Coordinator:
             return []
         k = self.round + 1
         done = self.stored.answers(k)
-        if len(done) == len(self.terms.asked(k)):  # everything had arrived when the last process ended
+        if len(done) == len(self.terms.agents_of(k)):  # everything had arrived when the last process ended
             self._finish_round(k)
             return self.waiting_for()
-        return [agent for agent in self.terms.asked(k) if agent not in done]
+        return [agent for agent in self.terms.agents_of(k) if agent not in done]
 
     def requests(self) -> list[Request]:
         """Return what must be sent now: invitations, until all have joined; then the requests of the round under way.
@@ -185,7 +186,7 @@ class Coordinator:
             if self.terms.spec.facts.is_pooled:
                 inbox = self.stored.inbox(PROFILE_ROUND)[None, :]
             else:
-                relay = tuple(self.stored.answers(PROFILE_ROUND)[who] for who in self.terms.asked(PROFILE_ROUND))
+                relay = tuple(self.stored.answers(PROFILE_ROUND)[who] for who in self.terms.agents_of(PROFILE_ROUND))
         if self.terms.is_masked and k == self.terms.first_round:
             relay = tuple(self.stored.answers(JOINING).values())
         return Step(self.terms.digest, agent, k, Vector.of(inbox), relay)
@@ -217,7 +218,7 @@ class Coordinator:
                 f"The answer of {self.name(agent)} to round {k} is unusable: {problem}"
             ) from problem
         self.stored.add_answer(k, agent, envelope)
-        if len(self.stored.answers(k)) < len(self.terms.asked(k)):
+        if len(self.stored.answers(k)) < len(self.terms.agents_of(k)):
             return False
         self._finish_round(k)
         return True
@@ -268,7 +269,7 @@ class Coordinator:
 
     def _is_late(self, agent: int, answer: Message, k: int) -> bool:
         """Say whether an answer is a second copy that a repeated request brought; raise the refusal of this request."""
-        is_asked = agent in self.terms.asked(k)
+        is_asked = agent in self.terms.agents_of(k)
         if isinstance(answer, Refused):
             if answer.request in self._handed or (is_asked and answer.request == self._request(agent).mark):
                 raise Refusal(printable(answer.reason))
@@ -315,7 +316,7 @@ class Coordinator:
     def progress(self) -> Progress:
         """Return where the federation stands."""
         k = min(self.round + 1, self.terms.rounds)
-        done, asked = self.stored.answers(k), self.terms.asked(k)
+        done, asked = self.stored.answers(k), self.terms.agents_of(k)
         spent = [
             (person.name, self.terms.spent_epsilon(agent, self.round + (agent in done and not self.is_done)))
             for agent, person in enumerate(self.terms.participants)
@@ -360,7 +361,7 @@ class Coordinator:
 
         What came under masks is added up first, and all noise is in that sum.
         """
-        terms, answers, asked = self.terms, self.stored.answers(k), self.terms.asked(k)
+        terms, answers, asked = self.terms, self.stored.answers(k), self.terms.agents_of(k)
         sent = [read_answer(answers[agent], terms, agent, k) for agent in asked]
         vectors = self._sum(k, sent)[None, :] if terms.is_masked else np.stack(sent)
         if k == PROFILE_ROUND:

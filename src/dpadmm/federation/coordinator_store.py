@@ -11,7 +11,8 @@ from dpadmm.federation import sqlite_file
 from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.keys import SigningKey, need_extra
 from dpadmm.federation.party_directory import PartyDirectory, finish_creation, new_directory
-from dpadmm.federation.terms import PROFILE_ROUND, Terms, stored_terms
+from dpadmm.federation.terms import Terms, stored_terms
+from dpadmm.privacy.ledger.spending import PROFILE_ROUND
 from dpadmm.privacy.ledger.store import identity
 from dpadmm.problems.arrays import Floats
 

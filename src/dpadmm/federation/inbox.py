@@ -19,9 +19,10 @@ from dpadmm.federation import messages
 from dpadmm.federation.errors import MessageError, Refusal
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import Answer, Step, Vector
-from dpadmm.federation.terms import PROFILE_ROUND, Terms
+from dpadmm.federation.terms import Terms
 from dpadmm.noise.mechanisms import COORDINATOR
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
+from dpadmm.privacy.ledger.spending import PROFILE_ROUND
 from dpadmm.problems.arrays import Floats
 from dpadmm.queries.column_profile import PROFILE
 

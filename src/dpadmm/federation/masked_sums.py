@@ -69,9 +69,9 @@ def answer_of(terms: Terms, agent: int, k: int, vector: Floats, masks: Masks | N
     if masks is None:
         raise InputError("There are no masks for this message, so it was not sent.")
     (kind, _), noise = terms.summed(k), terms.planned_noise()
-    (words,) = noise.shares(kind, k, np.array([agent]), vector[None, :, None])
+    (share,) = noise.shares(kind, k, np.array([agent]), vector[None, :, None])
     noise.check_drawn(k, agent)
-    return Answer(terms.digest, agent, k, Vector.of(add_masks(words[:, 0], masks, kind.name, k)))
+    return Answer(terms.digest, agent, k, Vector.of(add_masks(share[:, 0], masks, kind.name, k)))
 
 
 def total_of(terms: Terms, k: int, parts: Sequence[Uint64s]) -> Floats:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dpadmm.federation.terms import PROFILE_ROUND, Terms
+from dpadmm.federation.terms import Terms
 from dpadmm.privacy.accounting import SiloCost, account_for
+from dpadmm.privacy.ledger.spending import PROFILE_ROUND
 from dpadmm.problems.arrays import Floats
 
 if TYPE_CHECKING:

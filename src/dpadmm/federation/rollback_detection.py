@@ -58,7 +58,7 @@ def least_confirmations(terms: Terms) -> int:
 def seen_of(terms: Terms, about: int, last: int | None) -> int:
     """Return what a silo that has answered round `last` has seen of another: one more than its last answered round."""
     before = range(terms.first_round, terms.first_round if last is None else last)
-    return max((k + 1 for k in before if about in terms.asked(k)), default=0)
+    return max((k + 1 for k in before if about in terms.agents_of(k)), default=0)
 
 
 def make_confirmation(terms: Terms, agent: int, answered: Mapping[str, int], envelope: bytes) -> Confirmation:

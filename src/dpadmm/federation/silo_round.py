@@ -10,9 +10,10 @@ from dpadmm.federation.errors import MessageError
 from dpadmm.federation.inbox import checked, counts_to_send, encoding_of, take_counts, taken_inbox
 from dpadmm.federation.messages import Step
 from dpadmm.federation.silo_directory import Records
-from dpadmm.federation.terms import PROFILE_ROUND, Terms
+from dpadmm.federation.terms import Terms
 from dpadmm.methods.base import Agents
 from dpadmm.noise.masks import Masks
+from dpadmm.privacy.ledger.spending import PROFILE_ROUND
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import risk_of
 from dpadmm.problems.silos import Silos
@@ -83,7 +84,7 @@ def agents_of_silo(terms: Terms, agent: int, records: Records, encoding: RowEnco
     features, nominal = records.cells.rows(encoding), None if terms.has_public_sizes else [me.records]
     silos = Silos.from_parts([features], [records.cells.labels], records.schema.row_norm, [me.name], nominal)
     if terms.class_weights:
-        silos = replace(silos, class_weights=weights_by_class(silos.labels, terms.class_weights))
+        silos = replace(silos, row_weights=weights_by_class(silos.labels, terms.class_weights))
     functions, weights = risk_of(silos, terms.loss, terms.mu), terms.problem.weights[[agent]]
     return Agents(
         functions=functions,

@@ -36,6 +36,7 @@ from dpadmm.noise.mechanisms import COORDINATOR, Family, MessageKind, Tail
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target, compose
+from dpadmm.privacy.ledger.spending import PROFILE_ROUND
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.releases import NoisyRelease, Release, SummedGaussianRelease
 from dpadmm.problems.losses import LabelKind, Logistic, Poisson, ReleasedLoss, Softmax
@@ -44,9 +45,6 @@ from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.queries.column_profile import ColumnProfile
 
 REHEARSAL = "REHEARSAL, seeded noise that protects nobody: "
-
-PROFILE_ROUND = 0
-"""The round before the first of training, in which columns are counted."""
 
 MOST_PARTICIPANTS = 10_000
 """Silos of one federation."""
@@ -352,7 +350,7 @@ class Terms:
                 raise InputError(f"Sums under masks can have at most {MOST_SUMMED} silos.")
             by_round = _by_round(plan)
             for k in range(self.first_round, self.rounds + 1):
-                if len(self.asked(k)) != len(self.participants):
+                if len(self.agents_of(k)) != len(self.participants):
                     raise InputError(f"{self.method} leaves silos out of round {k}, so the masks would not cancel.")
                 _the_sum(by_round.get(k, []), k)
         return plan
@@ -454,17 +452,17 @@ class Terms:
         """The number of the first round: 0 where columns are counted, else 1."""
         return 1 if self.profile is None else PROFILE_ROUND
 
-    def asked(self, k: int) -> list[int]:
-        """Return the silos that are asked in round k; all of them in round 0."""
+    def agents_of(self, k: int) -> list[int]:
+        """Return the silos that take part in round k; all of them in round 0."""
         who = None if k == PROFILE_ROUND else self.algorithm.participants(k)
         return list(range(len(self.participants))) if who is None else [int(agent) for agent in who]
 
     def rounds_of(self, agent: int) -> list[int]:
-        """Return the rounds in which a silo is asked."""
-        return [k for k in range(self.first_round, self.rounds + 1) if agent in self.asked(k)]
+        """Return the rounds in which a silo takes part."""
+        return [k for k in range(self.first_round, self.rounds + 1) if agent in self.agents_of(k)]
 
     def first_training(self, agent: int) -> int | None:
-        """Return the first round of training in which a silo is asked, None if there is none."""
+        """Return the first round of training in which a silo takes part, None if there is none."""
         return next((k for k in self.rounds_of(agent) if k != PROFILE_ROUND), None)
 
     # --- noise and its cost ------------------------------------------------------------------------------------------

@@ -83,6 +83,8 @@ ROW_NORM_SLACK = 1e-12
 SMALL = 20_000
 """Up to so many records in all, passes over them go by NumPy: compiled code takes longer to load than it saves."""
 
+_LEAST_WEIGHT = 1e-290  # of a long row: smaller ones have few digits, so that `w ||a||^2` could be too large
+
 # Numbers up to this many times as large as a row cancel in sums over centred rows: the proved bound on what rounding
 # costs grows with it (C7). Within the bounds of a column they are seldom larger than rows.
 MOST_SHIFT = 8.0
@@ -103,7 +105,7 @@ class Silos:
     nominal: (N,) public numbers that stand for the numbers of rows wherever these are secret; None where they are not.
         A silo may then have any number of rows, none included.
     people: of each agent, what its rows count where a person may have several; None where every row counts one.
-    class_weights: (n,) public weights of the rows or their classes, above 0 and at most 1 (C13); None where all count
+    row_weights: (n,) public weights of the rows or their classes, above 0 and at most 1 (C13); None where all count
         the same.
     base_scores: (n,) what is added to the rows' scores, the logarithms of exposures (C20); None where nothing is.
     weighs_long_rows: rows longer than `row_norm` are not refused, but count `min(1, row_norm^2/||a||^2)`: a row's
@@ -121,7 +123,7 @@ class Silos:
     names: tuple[str, ...] = field(repr=False)
     nominal: Ints | None = field(default=None, repr=False)
     people: tuple[PersonWeights, ...] | None = field(default=None, repr=False)
-    class_weights: Floats | None = field(default=None, repr=False)
+    row_weights: Floats | None = field(default=None, repr=False)
     base_scores: Floats | None = field(default=None, repr=False)
     weighs_long_rows: bool = False
     n_agents: int = field(init=False, repr=False, compare=False)
@@ -154,24 +156,24 @@ class Silos:
                 f"A row has a larger factor than most_factor {features.most_factor:g}, the public bound that the "
                 "centred rows state. State a larger bound, or none: the rows are then stored dense."
             )
-        sizes, weights, nominal = np.diff(self.offsets), self.class_weights, self.nominal
+        sizes, weights, nominal = np.diff(self.offsets), self.row_weights, self.nominal
         if self.people is not None:
             if [len(each.weights) for each in self.people] != np.diff(self.offsets).tolist():
                 raise InputError("If rows have weights, each silo needs one for every row.")
             sizes = np.array([each.persons for each in self.people], dtype=np.int64)
             own = np.concatenate([each.weights for each in self.people])
-            weights = own if self.class_weights is None else own * self.class_weights
-        if self.class_weights is not None and not (
-            self.class_weights.shape == self.labels.shape
-            and ((self.class_weights > 0) & (self.class_weights <= 1)).all()
+            weights = own if self.row_weights is None else own * self.row_weights
+        if self.row_weights is not None and not (
+            self.row_weights.shape == self.labels.shape and ((self.row_weights > 0) & (self.row_weights <= 1)).all()
         ):
-            raise InputError("Class weights must be one number per row, above 0 and at most 1.")
+            raise InputError("Row weights must be one number per row, above 0 and at most 1.")
         if self.base_scores is not None and not (
             self.base_scores.shape == self.labels.shape and np.isfinite(self.base_scores).all()
         ):
             raise InputError("Base scores must be one finite number per row.")
         if self.weighs_long_rows:
             own = np.minimum(1.0, row_norm / np.maximum(np.concatenate(lengths), row_norm)) ** 2
+            own[own < _LEAST_WEIGHT] = 0.0
             weights = own if weights is None else own * weights
         if nominal is not None:
             if len(nominal) != len(sizes):
@@ -260,7 +262,7 @@ class Silos:
         names = tuple(self.names[int(i)] for i in agents)
         nominal = None if self.nominal is None else self.nominal[agents]
         people = None if self.people is None else tuple(self.people[int(i)] for i in agents)
-        classes = None if self.class_weights is None else self.class_weights[index]
+        classes = None if self.row_weights is None else self.row_weights[index]
         base = None if self.base_scores is None else self.base_scores[index]
         made = self.row_norm, names, nominal, people, classes, base, self.weighs_long_rows
         silos = Silos(features, self.labels[index], offsets, *made)

@@ -61,7 +61,7 @@ def stacked(setups, rehearsal: Rehearsal, outcome: FederationOutcome, schema) ->
     silos = [Silo(rehearsal.silos[name].directory) for name in names]
     made, weights = setups.stacked(silos, encoding), outcome.terms.class_weights
     if weights:
-        made = replace(made, class_weights=np.where(made.labels > 0, weights[1], weights[0]))
+        made = replace(made, row_weights=np.where(made.labels > 0, weights[1], weights[0]))
     for silo in silos:
         silo.close()
     return made

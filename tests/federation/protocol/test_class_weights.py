@@ -47,7 +47,7 @@ def classes(setups, monkeypatch, request):
 def weighted_rows(silos, number):
     """Return silos of which every row counts as its class, by a rule of its own."""
     places = {-1.0: 0, 1.0: 1} if number == 2 else {0.0: 0, 1.0: 1, 2.0: 2}
-    return replace(silos, class_weights=np.array([WEIGHTS[number][places[label]] for label in silos.labels]))
+    return replace(silos, row_weights=np.array([WEIGHTS[number][places[label]] for label in silos.labels]))
 
 
 @pytest.mark.parametrize("number", [2, 3])

@@ -157,7 +157,7 @@ def test_a_silo_that_asks_is_not_given_up_while_another_is_waited_for_in_vain(ma
     transport = world.processes(setups.losing("s0", 1))
     coordinator = world.coordinator()
     coordinator._questions.clock = transport.clock
-    assert [coordinator.terms.asked(k) for k in (1, 2)] == [[2], [2]]
+    assert [coordinator.terms.agents_of(k) for k in (1, 2)] == [[2], [2]]
     drive(coordinator, transport, transport.clock)
     assert coordinator.is_done
     assert 3.0 <= transport.clock() < 6.0

@@ -275,8 +275,8 @@ def test_what_a_silo_has_seen_of_another(setups, tmp_path):
     counted = setups.make(tmp_path / "counted", rounds=5, **setups.COUNTED).terms
     assert [seen_of(counted, 0, last) for last in (None, 0, 1, 2)] == [0, 0, 1, 2]
     walk = setups.make(tmp_path / "walk", rounds=9, method="fp-walk", **fixed).terms
-    (visited,) = {walk.asked(9)[0]}
-    own = [k for k in range(1, 9) if visited in walk.asked(k)]
+    (visited,) = {walk.agents_of(9)[0]}
+    own = [k for k in range(1, 9) if visited in walk.agents_of(k)]
     assert seen_of(walk, visited, 9) == (own[-1] + 1 if own else 0)
 
 
