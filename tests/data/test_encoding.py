@@ -15,6 +15,8 @@ from dpadmm.data.encoding import CONSTANT, RowEncoding
 from dpadmm.data.schema import Schema
 from dpadmm.data.tables import encode_table
 from dpadmm.problems.centred import CentredRows
+from dpadmm.problems.losses import Huber, Logistic
+from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos, row_squares
 from dpadmm.settings import CellRules
 
@@ -43,6 +45,21 @@ def test_every_row_has_norm_at_most_one(X, bounds, row_norm, has_intercept):
     assert np.linalg.norm(encoded, axis=1).max() <= 1 + 1e-12
     if has_intercept:
         assert np.all(encoded[:, -1] == CONSTANT)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_a_row_of_any_size_leaves_sums_finite_where_rows_keep_their_length(kind):
+    """Of numbers without bounds, too: who could make a sum infinite by one row would be seen by everybody."""
+    rows = replace(RowEncoding.of_numbers(3, None, 1.0), keeps_length=True)
+    table = kind(np.array([[1.7e308, -1.7e308, 0.0], [1e155, 1e160, -1e170], [3.0, 0.0, 4.0]]))
+    encoded = rows.encode(table)
+    assert np.sqrt(row_squares(encoded)).max() <= rows.reach[0] * 1.01
+    assert dense(encoded)[2, :3] == pytest.approx(rows.share * np.array([3.0, 0.0, 4.0]))
+    silos = Silos.from_parts([encoded], [np.ones(3)], 1.0, weighs_long_rows=True)
+    for loss in (Logistic(), Huber(3.0)):
+        risk, point = EmpiricalRisk(silos, loss), np.full(4, 1e6)
+        for each in (risk.gradient(point[None, :, None]), risk.hessian(0, point), risk.score_products(0, point)):
+            assert np.linalg.norm(each) <= max(1.0, loss.slope_bound) ** 2
 
 
 @few

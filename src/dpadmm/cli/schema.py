@@ -155,7 +155,8 @@ def _checked_sizes(
     print_notes(notes)
     if len(faults) > 1:
         number = plural(len(sizes) + len(faults), "table")
-        raise InputError("\n".join([f"{len(faults)} of {number} cannot be used:", *faults]))
+        lines = [line for fault in faults for line in fault.splitlines()[fault.count("\n") > 0 :]]  # without headings
+        raise InputError("\n".join([f"{len(faults)} of {number} cannot be used:", *lines]))
     if faults:
         raise InputError(faults[0])
     return sizes

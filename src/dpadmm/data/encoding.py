@@ -7,7 +7,7 @@ A row x of numbers and one-hot categories becomes
     e = (sqrt(rho^2 - k^2) u, k)              rho the norm of an encoded row, k the constant feature; e = rho u without
 
 so that `||e|| <= rho` for every conceivable row, whatever c, s and R are. Where coefficients are estimated, rows keep
-their length instead (`u = v / R`), and longer ones count less, by `w = min(1, rho^2/||e||^2)`
+their length up to 2^60 R instead (`u = v / R`), and longer ones count less, by `w = min(1, rho^2/||e||^2)`
 (`Silos.weighs_long_rows`). c, s and R come from bounds and categories alone (`ColumnScale`), or from noisy counts that
 were released before (`dpadmm.data.profile`): one row's encoding does not depend on another's.
 """
@@ -42,6 +42,8 @@ _TINY = 1e-300  # a row with no larger entry is as good as zero
 
 _HUGE = 1e300
 
+_LONGEST = 2.0**60  # times R, of rows that keep their length: scores of longer ones could overflow
+
 _LEAST_SPREAD = 0.01  # of rows whose columns have one category each
 
 _ROUNDED = 64 * 2.0**-52  # of the squares that a norm is computed from
@@ -60,7 +62,7 @@ class RowEncoding:
     centre, scale: c and s > 0 of every feature. lower, upper: what features are clipped to; None: they are not.
     empty: what stands for an empty cell, in the feature's own units; an empty category has all of its features there.
     radius: R > 0, in units of the scaled row. row_norm: rho > 0. constant: k in (0, rho), None without an intercept.
-    keeps_length: whether rows longer than R stay as long as they are.
+    keeps_length: whether rows longer than R stay as long as they are, up to 2^60 R.
     target_centre, target_scale: c and s > 0 by which encoded numbers to predict, y, are trained on as `(y - c)/s`.
 
     >>> rows = RowEncoding.of_numbers(2, row_norm=5.0, has_intercept=False)
@@ -254,7 +256,7 @@ class RowEncoding:
     @property
     def reach(self) -> tuple[float, float]:
         """Return r and b with `e = b v / max(r, ||v||)` for every row v; r is far beyond all rows where none is cut."""
-        factor = 2.0**60 if self.keeps_length else 1.0
+        factor = _LONGEST if self.keeps_length else 1.0
         return factor * self.radius, factor * self.share
 
     @property
@@ -294,12 +296,10 @@ class RowEncoding:
 
         Where a centre is taken off whole rows, what rounding can hide of a norm is made up for.
         """
-        if self.keeps_length:
-            return np.full(len(squares), self.share / self.radius)
-        apart = 0.0 if shift is None else float(shift @ shift) / self.radius**2
+        apart = 0.0 if shift is None or self.keeps_length else float(shift @ shift) / self.radius**2
         safety = 1.0 if apart == 0.0 else 1.0 + _ROUNDED * (1.0 + apart)
         with np.errstate(over="ignore", divide="ignore"):
-            fitting = self.radius / unit / np.sqrt(squares)
+            fitting = self.reach[0] / unit / np.sqrt(squares)
         return np.asarray(self.share / self.radius * np.minimum(1.0, fitting) / safety)
 
     def _finished(self, table: Any, factors: Floats, shift: Floats, there: Mask | None = None) -> Matrix:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dpadmm.checks import option_name, plural
 from dpadmm.data.cells import EMPTY_TEXTS, Cells, Mask, is_empty, text_of_value
-from dpadmm.data.columns import Column, Label
+from dpadmm.data.columns import BinaryLabel, Column, Label
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.reading import is_text_file, may_lack_header, no_header, read_file
@@ -167,17 +167,22 @@ def _describe_fault(kind: CellProblem, column: Column | Label, how: CellRules) -
     match kind:
         case CellProblem.NO_NUMBER:
             return (
-                "the cell is not a finite number. Write numbers with a decimal point and without units; if a word such "
-                f"as ? stands for a missing value, use {option_name('na_values', '?')}; if decimals follow a comma, "
-                f"{option_name('decimal', ',')}; or declare the column categorical."
+                "the cell is not a finite number. Write numbers with a decimal point and without units, a date as days "
+                "since a public one; if a word such as ? stands for a missing value, use "
+                f"{option_name('na_values', '?')}; if decimals follow a comma, {option_name('decimal', ',')}; or "
+                "declare the column categorical."
             )
         case CellProblem.EMPTY if how.missing == "error":
             fill = f"Fill it in, or choose {option_name('missing', 'fill')} or {option_name('missing', 'blank')}."
             return f"the cell is empty. {fill}"
         case CellProblem.UNLISTED if how.unlisted == "error":
+            may_be_number = isinstance(column, BinaryLabel) and not any(
+                isinstance(each, str) for each in column.classes
+            )
+            instead = f" For a number give bounds, and {option_name('loss', 'huber')}." if may_be_number else ""
             return (
                 f"not one of the listed values ({column.allowed}). Correct it, list it in the schema if it is publicly "
-                f"known, or choose {option_name('unlisted', 'zero')} or {option_name('unlisted', 'blank')}."
+                f"known, or choose {option_name('unlisted', 'zero')} or {option_name('unlisted', 'blank')}.{instead}"
             )
         case CellProblem.OUTSIDE if how.out_of_range == "error":
             return (

@@ -83,6 +83,8 @@ ROW_NORM_SLACK = 1e-12
 SMALL = 20_000
 """Up to so many records in all, passes over them go by NumPy: compiled code takes longer to load than it saves."""
 
+_LEAST_WEIGHT = 1e-290  # of a long row: smaller ones have few digits, so that `w ||a||^2` could be too large
+
 # Numbers up to this many times as large as a row cancel in sums over centred rows: the proved bound on what rounding
 # costs grows with it (C7). Within the bounds of a column they are seldom larger than rows.
 MOST_SHIFT = 8.0
@@ -171,6 +173,7 @@ class Silos:
             raise InputError("Base scores must be one finite number per row.")
         if self.weighs_long_rows:
             own = np.minimum(1.0, row_norm / np.maximum(np.concatenate(lengths), row_norm)) ** 2
+            own[own < _LEAST_WEIGHT] = 0.0
             weights = own if weights is None else own * weights
         if nominal is not None:
             if len(nominal) != len(sizes):

@@ -1,6 +1,7 @@
 """C14: matrices of neighbouring data, made by plain formulas, stay within the bound and reach it."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -102,6 +103,15 @@ def test_rows_of_any_length_move_sums_by_no_more_than_those_of_the_norm(loss):
         most = np.maximum(most, [np.linalg.norm(each) for each in own] / np.array([gradient, bend, gradient**2]))
     assert np.all(most <= 1 + 1e-12)
     assert np.all(most > 0.99)
+
+
+@pytest.mark.parametrize("norm", [1.0, 1e-9])
+def test_weights_of_rows_keep_their_digits_however_long_rows_are(norm):
+    """In exact arithmetic: a weight near the least number that a float holds is rounded by a part of itself."""
+    rows = 10.0 ** np.linspace(0, 153.9, 2000)[:, None]
+    silos = Silos.from_parts([rows], [np.ones(2000)], norm, weighs_long_rows=True)
+    most = max(Fraction(w) * Fraction(a) ** 2 for w, a in zip(silos.weights.tolist(), rows[:, 0].tolist(), strict=True))
+    assert float(most / Fraction(norm) ** 2) == pytest.approx(1, abs=1e-14)
 
 
 @pytest.mark.parametrize("is_added", [False, True])
