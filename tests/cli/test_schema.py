@@ -6,6 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dpadmm
+from dpadmm.errors import InputError
+
 
 def drafted(cli, *args):
     """Return what `schema init --json` prints; that the first line may be a record is said to programs as well."""
@@ -72,3 +75,40 @@ def test_values_are_no_names(cli, tmp_path, name, end):
 def test_names_with_months_in_them_are_names(cli, tmp_path):
     pd.DataFrame({"march_sales": [1], "mayor": [1], "may": [2], "sick": ["a"]}).to_csv(tmp_path / "t.csv", index=False)
     assert len(drafted(cli, str(tmp_path / "t.csv"), "--target", "sick")["schema"]["columns"]) == 3
+
+
+def test_faults_of_several_tables_are_one_list(cli, study, tmp_path):
+    """Every line names file, rows and column; no table has a heading of its own."""
+    frame = pd.read_csv(study.files[0]).astype(object)
+    frame.loc[0, "age"], frame.loc[1, "sex"] = "", "unlisted"
+    places = [tmp_path / "one.csv", tmp_path / "two.csv"]
+    for place in places:
+        frame.to_csv(place, index=False)
+    checked = cli.run("schema", "check", study.schema, *map(str, places))
+    head, *faults = checked.stderr.splitlines()[-5:]
+    assert "2 of 2 tables" in head
+    assert [next(name for name in ("one.csv", "two.csv") if name in fault) for fault in faults] == 2 * [
+        "one.csv"
+    ] + 2 * ["two.csv"]
+    assert all("column" in fault for fault in faults)
+
+
+def test_a_number_that_was_declared_as_two_classes_can_be_one(study):
+    frame = pd.read_csv(study.files[0])[["age", "pressure"]]
+    known = {"age": (0, 120), "pressure": (50, 250)}
+    with pytest.raises(InputError, match="loss='huber'"):
+        dpadmm.fit(frame, "pressure", schema=known, epsilon=1, delta=1e-5)
+
+
+def test_notes_about_a_file_that_is_split_name_the_silo(cli, study, tmp_path):
+    """Its number: its name may be a person's."""
+    frame = pd.read_csv(study.files[0]).astype(object)
+    frame["ward"] = np.where(np.arange(len(frame)) % 2, "Ms Smith", "Mr Jones")
+    frame.loc[:3, "age"] = ""
+    frame.to_csv(tmp_path / "split.csv", index=False)
+    args = ("--split-by", "ward", "--missing", "fill")
+    checked = cli.run("schema", "check", study.schema, str(tmp_path / "split.csv"), *args)
+    assert checked.exit_code == 0, checked.output
+    notes = [line for line in checked.stderr.splitlines() if "'age'" in line]
+    assert [f"(silo {number})" in note for number, note in enumerate(notes, start=1)] == [True, True]
+    assert "Smith" not in checked.stderr

@@ -61,6 +61,7 @@ FINDINGS = [Finding("installed", Level.PROBLEM, ESCAPE, LONG)]
 def test_tables_fit(table, width):
     console = Console(width=width, file=StringIO())
     console.print(table)
+    assert "\\n" not in console.file.getvalue()  # a cell with a line break would show it so
     lines = console.file.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     assert all(line.isprintable() for line in lines)

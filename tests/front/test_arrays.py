@@ -25,7 +25,7 @@ _PARTS = [(_X[part::3], np.sign(_X[part::3, 0])) for part in range(3)]
 _STATED = {"epsilon": 1.0, "delta": 1e-5, "rounds": 5, "eta": 0.05, "mu": 0.01}
 
 
-def test_the_front_entry_point_offers_exactly_what_it_statements() -> None:
+def test_the_front_entry_point_offers_exactly_what_it_states() -> None:
     linear = {"PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression", "PrivatePoissonRegressor"}
     estimators = linear | {"PrivateSearchCV"}
     records = {"CellRules", "OutputFiles", "Privacy", "TableOptions", "TrainingOptions"}

@@ -43,7 +43,10 @@ def package(tmp_path, monkeypatch):
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    project = tomllib.loads(files[REGISTRATION])["project"]
+    registered = tomllib.loads(files[REGISTRATION])
+    project = registered["project"]
+    # Without this hatchling looks for my_methods/__init__.py, and builds nothing.
+    assert registered["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == [str(Path(SOURCE).parent)]
     announced = "".join(f"{name} = {place}\n" for name, place in project["entry-points"]["dpadmm.methods"].items())
     info = tmp_path / "my_methods-0.1.dist-info"
     info.mkdir()

@@ -310,7 +310,7 @@ class TestPartial:
         found = estimate(CurvatureFacts.of(released, 0.1), numbers(3))
         texts = [row.undetermined for row in interval_rows(found, numbers(3), 0.95)]
         removed, other = sorted([0, 1], key=lambda j: j not in found.removed)
-        assert texts[removed] == f"says much the same as x{other}"
+        assert texts[removed] == f"cannot be told from x{other} at this noise"
         assert texts[other] == f"bound up with x{removed}"
         assert not texts[2]
 
@@ -484,7 +484,7 @@ class TestNone:
         assert rows["dose"].low < rows["dose"].high
         text = " ".join(str(found).split())
         assert "Undetermined: " in text
-        assert "town=C too few records of town=C" in text
+        assert "town=C: too few records of town=C" in text
         assert "town=C held" in text
         frame = found.frame()
         assert frame.loc["town=C (against A)", "undetermined"].startswith("too few")

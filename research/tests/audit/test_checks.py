@@ -215,7 +215,7 @@ class TestStatistics:
 
 
 class TestSecureSampler:
-    def test_its_noise_is_what_it_statements(self):
+    def test_its_noise_is_what_it_states(self):
         findings = check_sampler(vectors=2000)
         assert [finding.check for finding in findings] == [Check.SCALE, Check.INDEPENDENCE] * 3
         assert not broken(findings)
@@ -247,8 +247,8 @@ class TestRounding:
 
     @pytest.mark.parametrize("cut", [np.rint, np.floor])
     def test_a_coarser_grid(self, monkeypatch, cut):
-        right = sampler._multiples
-        monkeypatch.setattr(sampler, "_multiples", lambda v, grid: right(cut(v / (128 * grid)) * 128 * grid, grid))
+        right = sampler.to_multiples
+        monkeypatch.setattr(sampler, "to_multiples", lambda v, grid: right(cut(v / (128 * grid)) * 128 * grid, grid))
         finding = check_rounding()
         assert finding.worst < FALSE_ALARM
         assert "128 grids" in finding.where

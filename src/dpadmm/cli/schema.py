@@ -128,7 +128,7 @@ def _checked_sizes(
     is_quiet: bool,
 ) -> dict[str, int]:
     """Return how many rows of each silo can be used; check all tables before any is refused."""
-    from dpadmm.data.tables import SiloTable, read_silos, screen_cells, silo_names
+    from dpadmm.data.tables import SiloTable, read_silos, silo_names
 
     tables: dict[str, SiloTable] = {}
     sizes: dict[str, int] = {}
@@ -146,7 +146,7 @@ def _checked_sizes(
         print_reading({each.where: each.written for each in tables.values()})
     for name, table in tables.items():
         try:
-            cells = screen_cells(schema, table.frame, table.where, screening)
+            cells = table.screened(schema, screening)
         except InputError as problem:
             faults.append(str(problem))
         else:
@@ -155,7 +155,8 @@ def _checked_sizes(
     print_notes(notes)
     if len(faults) > 1:
         number = plural(len(sizes) + len(faults), "table")
-        raise InputError("\n".join([f"{len(faults)} of {number} cannot be used:", *faults]))
+        lines = [line for fault in faults for line in fault.splitlines()[fault.count("\n") > 0 :]]  # without headings
+        raise InputError("\n".join([f"{len(faults)} of {number} cannot be used:", *lines]))
     if faults:
         raise InputError(faults[0])
     return sizes

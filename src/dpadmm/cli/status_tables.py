@@ -113,7 +113,8 @@ def _run_rows(status: Status) -> Iterator[tuple[str, str]]:
         command = "silo approve" if isinstance(status, SiloStatus) else "federate run --study NAME --coordinator DIR"
         yield "Runs", f"none: `dpadmm {command}`"
     for run in reversed(status.runs):
-        yield "Run", f"{run.run}  [{run.digest[:8]}]\n{_run_text(run)}"
+        yield "Run", f"{run.run}  [{run.digest[:8]}]"
+        yield "", _run_text(run)
         for member in run.silos:
             yield "", f"{member.name}: {_member_text(member, is_driven=run.state is RunState.RUNNING)}"
 

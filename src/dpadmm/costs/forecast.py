@@ -57,11 +57,6 @@ class CostForecast:
         return self.sums is not None and self.sums < self.private
 
     @property
-    def share_of_saving(self) -> float:
-        """Which part of what agents could save together the run is expected to reach."""
-        return 1 - self.private / self.alone if self.alone is not None and self.alone > 0 else 0.0
-
-    @property
     def advice(self) -> str:
         """What to do, in a sentence."""
         if not self.is_worthwhile:

@@ -129,7 +129,8 @@ class Setup:
         strange = [name for name in given if name not in self.names]
         if strange:
             raise InputError(
-                f"{', '.join(strange)}: the numbers here are {', '.join(self.names)}.{nearest(strange[0], self.names)}"
+                f"{', '.join(strange)}: no setting of this problem. Its numbers are {', '.join(self.names)}."
+                f"{nearest(strange[0], self.names)}"
             )
         chosen: dict[str, Any] = {**self.names, **given}
         if isinstance(self.coupling, Graph):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dpadmm.checks import option_name, plural
 from dpadmm.data.cells import EMPTY_TEXTS, Cells, Mask, is_empty, text_of_value
-from dpadmm.data.columns import Column, Label
+from dpadmm.data.columns import BinaryLabel, Column, Label
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.reading import is_text_file, may_lack_header, no_header, read_file
@@ -167,17 +167,22 @@ def _describe_fault(kind: CellProblem, column: Column | Label, how: CellRules) -
     match kind:
         case CellProblem.NO_NUMBER:
             return (
-                "the cell is not a finite number. Write numbers with a decimal point and without units; if a word such "
-                f"as ? stands for a missing value, use {option_name('na_values', '?')}; if decimals follow a comma, "
-                f"{option_name('decimal', ',')}; or declare the column categorical."
+                "the cell is not a finite number. Write numbers with a decimal point and without units, a date as days "
+                "since a public one; if a word such as ? stands for a missing value, use "
+                f"{option_name('na_values', '?')}; if decimals follow a comma, {option_name('decimal', ',')}; or "
+                "declare the column categorical."
             )
         case CellProblem.EMPTY if how.missing == "error":
             fill = f"Fill it in, or choose {option_name('missing', 'fill')} or {option_name('missing', 'blank')}."
             return f"the cell is empty. {fill}"
         case CellProblem.UNLISTED if how.unlisted == "error":
+            may_be_number = isinstance(column, BinaryLabel) and not any(
+                isinstance(each, str) for each in column.classes
+            )
+            instead = f" For a number give bounds, and {option_name('loss', 'huber')}." if may_be_number else ""
             return (
                 f"not one of the listed values ({column.allowed}). Correct it, list it in the schema if it is publicly "
-                f"known, or choose {option_name('unlisted', 'zero')} or {option_name('unlisted', 'blank')}."
+                f"known, or choose {option_name('unlisted', 'zero')} or {option_name('unlisted', 'blank')}.{instead}"
             )
         case CellProblem.OUTSIDE if how.out_of_range == "error":
             return (
@@ -319,12 +324,14 @@ def check_split(split_by: str | None, schema: Schema) -> None:
 class SiloTable:
     """The rows of one silo; their index counts the rows of the file they came from, which `where` names.
 
-    written: how that file was read. hashed: what a ledger knows of the columns, as soon as it is computed.
+    written: how that file was read. part: which silo it is of a file that is split, for messages. hashed: what a ledger
+    knows of the columns, as soon as it is computed.
     """
 
     frame: pd.DataFrame = field(repr=False)
     where: str
     written: TableFormat = _ANY
+    part: str = ""
     hashed: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -337,7 +344,7 @@ class SiloTable:
     ) -> ScreenedCells:
         """Return the rows, checked; kept: the numbers of those that are used."""
         frame = self.frame if kept is None else self.frame.iloc[kept]
-        return screen_cells(schema, frame, self.where, screening, may_be_empty=may_be_empty)
+        return screen_cells(schema, frame, self.where + self.part, screening, may_be_empty=may_be_empty)
 
     def ledger_columns(self, name: str, persons: NDArray[np.intp] | None = None) -> SiloColumns:
         """Return the table as a ledger knows it, see `cells_for_ledger`; persons: whose each row is."""
@@ -402,7 +409,10 @@ def arrange_silos(
         return dict(tables)
     (whole,) = tables.values()
     parts = split_table(whole.frame, split_by, whole.where)
-    return {name: replace(whole, frame=part.drop(columns=split_by)) for name, part in parts.items()}
+    return {
+        name: replace(whole, frame=part.drop(columns=split_by), part=f" (silo {number})")
+        for number, (name, part) in enumerate(parts.items(), start=1)
+    }
 
 
 def _check_one(tables: Sized, split_by: str | None) -> None:

@@ -44,14 +44,14 @@ from dpadmm.evaluation.metrics import (
 from dpadmm.models.build import now
 from dpadmm.models.predict import read_rows
 from dpadmm.noise.mechanisms import MessageKind
-from dpadmm.noise.plan import check_grids
+from dpadmm.noise.plan import check_grids, vector_on_grid
 from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import large_delta_text
 from dpadmm.planner.resolved import protection_from, seed_of
 from dpadmm.privacy.accounting import PureTarget, Target
-from dpadmm.privacy.certificates.sums import bounded_sum, cell_counts, masked_sum
+from dpadmm.privacy.certificates.sums import bounded_sum, cell_counts
 from dpadmm.privacy.ledger import Ledger
-from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View, secure_grid
+from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.settings import CellRules, Privacy
 
@@ -206,11 +206,11 @@ def _release(
     facts = ReleaseFacts(tuple(map(len, silos)), protection, is_pooled=True)
 
     def on_grid(certificate: Certificate, grid: float) -> Certificate:
-        if facts.shares is None:
-            return secure_grid(certificate, grid=grid, dimension=parts.shape[1])
-        # Nobody sees more than the noisy sum, which the certificate of the plain sum covers (C10).
-        plain = replace(certificate, protection=replace(certificate.protection, view=View.PUBLIC))
-        return masked_sum(plain, shares=facts.shares, grid=grid, dimension=parts.shape[1])
+        if (
+            facts.shares is not None
+        ):  # nobody sees more than the noisy sum, which the certificate of the plain sum covers (C10)
+            certificate = replace(certificate, protection=replace(certificate.protection, view=View.PUBLIC))
+        return vector_on_grid(certificate, grid, dimension=parts.shape[1], shares=facts.shares)
 
     plan = plan_sum(_KIND, 1, target, facts, certify, on_grid, is_secure=True)
     check_grids(plan, rows.n)

@@ -433,15 +433,17 @@ def _why_undetermined(place: int, found: CoefficientEstimate, units: Contrasts) 
         return f"bound up with {_listed(found.linked[place], units)}"
     shared = _listed(found.removed.get(place, ()), units)
     if units.against[place] is not None:
-        return f"too few records of {units.names[place]}" + (f", or much the same as {shared}" if shared else "")
-    return f"says much the same as {shared}" if shared else "varies too little for so few records"
+        return f"too few records of {units.names[place]}" + (
+            f", or they cannot be told from {shared}" if shared else ""
+        )
+    return f"cannot be told from {shared} at this noise" if shared else "varies too little for so few records"
 
 
 def _listed(places: Sequence[int], units: Contrasts) -> str:
     return ", ".join(units.names[place] for place in places)
 
 
-_WIDTH, _CELL, _MOST_NAME = 92, 11, 32
+_WIDTH, _CELL, _MOST_NAME = 92, 11, 48
 
 
 def _table_text(table: CoefficientTable) -> str:
@@ -468,7 +470,7 @@ def _table_text(table: CoefficientTable) -> str:
         rule,
     ]
     why_not = f"No intervals: {table.why_not}" if table.why_not else ""
-    without = [f"{row.name} {row.undetermined}" for row in table.rows if row.undetermined]
+    without = [f"{row.name}: {row.undetermined}" for row in table.rows if row.undetermined]
     undetermined = f"Undetermined: {'; '.join(without)}." if without else ""
     for text in (why_not, undetermined, table.estimand, *table.notes):
         lines += textwrap.wrap(text, len(rule), break_long_words=False, break_on_hyphens=False)

@@ -1,4 +1,4 @@
-"""Preconditioned noisy gradients: few rounds, shaped by one noisy matrix of second moments (spec C14, C9, C12).
+"""Preconditioned noisy gradients: few rounds, shaped by one noisy matrix of second moments (C14, C9, C12).
 
 M_i <- w_i (kappa/n_i) sum_m a_m a_m'                 each silo, in the first round; kappa bounds a loss's curvature
 P   <- max(sum_i M_i + E, 0) + (f + mu) I             E: its noise, symmetric, s on the diagonal; f = s sqrt(2 d)

@@ -165,7 +165,7 @@ def methods_for(task: Task) -> tuple[type[Method], ...]:
 
 
 def preconditioned_method(task: Task) -> type[Method] | None:
-    """Return the method of few preconditioned rounds where it saves passes that take time and loses nothing, else None.
+    """Return the preconditioned method where few rounds save enough passes and lose no accuracy, else None.
 
     Tried for records of a linear model with one score. Without a column profile it was as good or better from
     `n m/sqrt(N d)` = 250 on, N being the noises in a sum; with one, as good: there it is taken for many records only.

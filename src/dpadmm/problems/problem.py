@@ -5,7 +5,6 @@ of records is secret, n_i is a nominal number, and the sum goes over the records
 several rows, n_i is the number of persons, and each row's loss counts its weight (`dpadmm.problems.silos`).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property, singledispatch
@@ -95,6 +94,28 @@ class MeanLosses:
     def take(self, agents: Ints) -> Self:
         """Return the functions of `agents` only."""
         return replace(self, silos=self.silos.take(agents))  # type: ignore[type-var]
+
+    def value(self, w: Floats) -> Floats:
+        """Return f_i(w_i)."""
+        out = np.empty((self.n_agents, w.shape[2]))
+        for i, n in enumerate(self.sizes):
+            out[i] = self.value_sum(self.part(i), w[i if len(w) > 1 else 0]) / n
+        return out + 0.5 * self.mu * (w * w).sum(axis=1)
+
+    def gradient(self, w: Floats) -> Floats:
+        """Return grad f_i(w_i)."""
+        out = np.empty((self.n_agents, *w.shape[1:]))
+        for i, n in enumerate(self.sizes):
+            out[i] = self.gradient_sum(self.part(i), w[i if len(w) > 1 else 0]) / n
+        return out + self.mu * w
+
+    def value_sum(self, part: slice, w: Floats) -> Floats:
+        """Return the sum of the losses of a part's records, (R,), at models (d, R)."""
+        raise NotImplementedError
+
+    def gradient_sum(self, part: slice, w: Floats) -> Floats:
+        """Return the sum of the gradients of a part's records, (d, R), at models (d, R)."""
+        raise NotImplementedError
 
     def weigh(self, values: Floats, part: slice) -> Floats:
         """Return one value, slope or curvature for each row of a part, times what the row counts."""
@@ -204,21 +225,24 @@ class EmpiricalRisk(MeanLosses):
         """Return f_i(w_i)."""
         if self.is_one_record_each:
             return self.loss.value(self._one_each(w)) + 0.5 * self.mu * (w * w).sum(axis=1)
-        out, sizes = np.empty((self.n_agents, w.shape[2])), self.sizes
-        for i, part, rows, wi in self._agents(w):
-            values = self.loss.value(self.margins(np.asarray(rows @ wi), part))
-            out[i] = self.weigh(values, part).sum(axis=0) / sizes[i]
-        return out + 0.5 * self.mu * (w * w).sum(axis=1)
+        return super().value(w)
 
     def gradient(self, w: Floats) -> Floats:
         """Return grad f_i(w_i)."""
         if self.is_one_record_each and not self.silos.is_sparse:
             rows = self.folded(slice(0, self.n_agents))
             return rows[:, :, None] * self.loss.slope(self._one_each(w))[:, None, :] + self.mu * w
-        out, sizes = np.empty((self.n_agents, self.dimension, w.shape[2])), self.sizes
-        for i, part, rows, wi in self._agents(w):
-            out[i] = row_sums(rows, self.pulls(scores(rows, wi), part)) / sizes[i]
-        return out + self.mu * w
+        return super().gradient(w)
+
+    def value_sum(self, part: slice, w: Floats) -> Floats:
+        """Return the sum of the losses of a part's records, (R,), at models (d, R)."""
+        margins = self.margins(np.asarray(row_block(self.silos.features, part) @ w), part)
+        return self.weigh(self.loss.value(margins), part).sum(axis=0)
+
+    def gradient_sum(self, part: slice, w: Floats) -> Floats:
+        """Return the sum of the gradients of a part's records, (d, R), at models (d, R)."""
+        rows = row_block(self.silos.features, part)
+        return row_sums(rows, self.pulls(scores(rows, w), part))
 
     def hessian(self, agent: int, w: Floats) -> Floats:
         """Return the Hessian of one agent's function at one point w (d,)."""
@@ -250,11 +274,6 @@ class EmpiricalRisk(MeanLosses):
         is_common = len(w) == 1 or w.strides[0] == 0
         return self.margins(np.asarray(rows @ w[0]) if is_common else row_products(rows, w), everybody)
 
-    def _agents(self, w: Floats) -> Iterator[tuple[int, slice, Matrix, Floats]]:
-        for i in range(self.n_agents):
-            part = self.part(i)
-            yield i, part, row_block(self.silos.features, part), w[i if len(w) > 1 else 0]
-
 
 @dataclass(frozen=True)
 class SoftmaxRisk(MeanLosses):
@@ -281,21 +300,9 @@ class SoftmaxRisk(MeanLosses):
         """The records' classes (n,)."""
         return self.silos.labels.astype(np.intp)
 
-    def value(self, w: Floats) -> Floats:
-        """Return f_i(w_i)."""
-        out = np.empty((self.n_agents, w.shape[2]))
-        for i in range(self.n_agents):
-            part = self.part(i)
-            values = self.loss.value(self.scores(part, w[i if len(w) > 1 else 0]), self.labels[part])
-            out[i] = self.weigh(values, part).sum(axis=-1) / self.sizes[i]
-        return out + 0.5 * self.mu * (w * w).sum(axis=1)
-
-    def gradient(self, w: Floats) -> Floats:
-        """Return grad f_i(w_i)."""
-        out = np.empty((self.n_agents, self.dimension, w.shape[2]))
-        for i in range(self.n_agents):
-            out[i] = self.gradient_sum(self.part(i), w[i if len(w) > 1 else 0]) / self.sizes[i]
-        return out + self.mu * w
+    def value_sum(self, part: slice, w: Floats) -> Floats:
+        """Return the sum of the losses of a part's records, (R,), at models (C d, R)."""
+        return self.weigh(self.loss.value(self.scores(part, w), self.labels[part]), part).sum(axis=-1)
 
     def gradient_sum(self, part: slice, w: Floats) -> Floats:
         """Return the sum of the gradients of a part's records, (C d, R), at models (C d, R)."""
@@ -342,23 +349,14 @@ class CountRisk(MeanLosses):
         """The records' counts (n,), at most the ceiling."""
         return (self.silos.labels + 1.0) * (self.loss.ceiling / 2)
 
-    def value(self, w: Floats) -> Floats:
-        """Return f_i(w_i)."""
-        out = np.empty((self.n_agents, w.shape[2]))
-        for i in range(self.n_agents):
-            part = self.part(i)
-            values = self.loss.value(self._scores(part, w[i if len(w) > 1 else 0]), self.counts[part, None])
-            out[i] = self.weigh(values, part).sum(axis=0) / self.sizes[i]
-        return out + 0.5 * self.mu * (w * w).sum(axis=1)
+    def value_sum(self, part: slice, w: Floats) -> Floats:
+        """Return the sum of the losses of a part's records, (R,), at models (d, R)."""
+        return self.weigh(self.loss.value(self._scores(part, w), self.counts[part, None]), part).sum(axis=0)
 
-    def gradient(self, w: Floats) -> Floats:
-        """Return grad f_i(w_i)."""
-        out = np.empty((self.n_agents, self.dimension, w.shape[2]))
-        for i in range(self.n_agents):
-            part = self.part(i)
-            slopes = self.loss.slope(self._scores(part, w[i if len(w) > 1 else 0]), self.counts[part, None])
-            out[i] = row_sums(row_block(self.silos.features, part), self.weigh(slopes, part)) / self.sizes[i]
-        return out + self.mu * w
+    def gradient_sum(self, part: slice, w: Floats) -> Floats:
+        """Return the sum of the gradients of a part's records, (d, R), at models (d, R)."""
+        slopes = self.loss.slope(self._scores(part, w), self.counts[part, None])
+        return row_sums(row_block(self.silos.features, part), self.weigh(slopes, part))
 
     def hessian(self, agent: int, w: Floats) -> Floats:
         """Return the Hessian of one agent's function at one point w (d,)."""

@@ -7,6 +7,7 @@ All models that are compared are made of reserved releases, and so are the score
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -15,9 +16,9 @@ from scipy.special import log_expit
 
 from dpadmm.core.spec import ReleaseFacts, RunSpec, plan_sum
 from dpadmm.noise.mechanisms import MessageKind
-from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.plan import NoisePlan, vector_on_grid
 from dpadmm.privacy.accounting import Target
-from dpadmm.privacy.certificates.sums import score_differences, scores_on_grid
+from dpadmm.privacy.certificates.sums import score_differences
 from dpadmm.privacy.protection import Certificate
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import AnyLoss, LabelKind, LinkedLoss, Loss, Poisson, Softmax
@@ -79,9 +80,7 @@ class CandidateScores:
                 is_noise_shared=facts.is_pooled,
             )
 
-        def on_grid(certificate: Certificate, grid: float) -> Certificate:
-            return scores_on_grid(certificate, grid=grid, scores=len(self.runs), shares=facts.shares)
-
+        on_grid = partial(vector_on_grid, dimension=len(self.runs), shares=facts.shares)
         return plan_sum(SCORES, self.round, self.target, facts, certify, on_grid, is_secure=is_secure)
 
     def values(self, source: Any, released: Mapping[str, Any]) -> Floats:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpadmm.core.spec import ReleaseFacts, RunSpec, plan_sum
@@ -64,9 +65,7 @@ class ColumnProfile:
                 is_noise_shared=facts.is_pooled,
             )
 
-        def on_grid(certificate: Certificate, grid: float) -> Certificate:
-            return profile_on_grid(certificate, grid=grid, n_bins=self.size, shares=facts.shares)
-
+        on_grid = partial(profile_on_grid, n_bins=self.size, shares=facts.shares)
         return plan_sum(self.kind, self.round, self.target, facts, certify, on_grid, is_secure=is_secure)
 
     def values(self, source: Any, released: Mapping[str, Any]) -> Floats:

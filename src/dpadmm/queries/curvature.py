@@ -9,6 +9,7 @@ of their products `g g'` at that point is released as well.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,11 +19,11 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import Setting, with_rounding, with_rounding_of_sum
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise.mechanisms import MessageKind
-from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.plan import NoisePlan, vector_on_grid
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.local import LocalFunction
-from dpadmm.privacy.certificates.sums import curvature_sum, masked_sum, score_products
-from dpadmm.privacy.protection import Certificate, secure_grid
+from dpadmm.privacy.certificates.sums import curvature_sum, score_products
+from dpadmm.privacy.protection import Certificate
 from dpadmm.privacy.releases import seen_noise
 from dpadmm.problems.arrays import Floats, pack, packed_size, unpack
 from dpadmm.problems.losses import Huber
@@ -190,12 +191,8 @@ def _plan_matrix(
     d = setting.problem.dimension
     silos = [with_rounding(setting.local(i), dimension=d, size=size, order=2) for i in range(setting.problem.n_agents)]
 
-    def on_grid(certificate: Certificate, grid: float) -> Certificate:
-        if facts.shares is None:
-            return secure_grid(certificate, grid=grid, dimension=packed_size(d))
-        return masked_sum(certificate, shares=facts.shares, grid=grid, dimension=packed_size(d))
-
     certified = certify(with_rounding_of_sum(silos, size=size))
+    on_grid = partial(vector_on_grid, dimension=packed_size(d), shares=facts.shares)
     return plan_sum(kind, k, target, facts, lambda _: certified, on_grid, is_secure=is_secure)
 
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.privacy.certificates.sums import Shares, score_differences, scores_on_grid
+from dpadmm.noise.plan import vector_on_grid
+from dpadmm.privacy.certificates.sums import Shares, score_differences
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.silos import PersonWeights, Silos
@@ -108,8 +109,8 @@ def test_persons_with_several_records_and_silos(protection, n, is_shared, bound)
 def test_rounding_to_a_grid_is_counted():
     twice = Protection(silos_per_person=2, view=View.PUBLIC)
     shared = score_differences(score_bound=0.5, n_records=9, protection=twice, is_noise_shared=True)
-    assert scores_on_grid(shared, grid=0.25, scores=4).bound == 2.0 + 2 * 0.25 * 2
-    masked = scores_on_grid(shared, grid=0.25, scores=4, shares=Shares(5, 1))
+    assert vector_on_grid(shared, 0.25, dimension=4).bound == 2.0 + 2 * 0.25 * 2
+    masked = vector_on_grid(shared, 0.25, dimension=4, shares=Shares(5, 1))
     assert (masked.bound, masked.protection.view, masked.theorem) == (3.0, View.AGGREGATE, "C15 + C12")
     alone = score_differences(score_bound=0.5, n_records=9, protection=Protection(silos_per_person=2))
-    assert scores_on_grid(alone, grid=0.25, scores=4).bound == 1.0 + 2 * 0.25 * 2
+    assert vector_on_grid(alone, 0.25, dimension=4).bound == 1.0 + 2 * 0.25 * 2

@@ -306,7 +306,7 @@ def column_profile(
     )
 
 
-def profile_on_grid(certificate: Certificate, *, grid: float, n_bins: int, shares: Shares | None = None) -> Certificate:
+def profile_on_grid(certificate: Certificate, grid: float, *, n_bins: int, shares: Shares | None = None) -> Certificate:
     """Return the certificate of the counts of all `n_bins` bins as they leave, with noise on a grid (C8).
 
     The counts of records are whole multiples of beta, hence of every power of two up to it, and nothing is rounded.
@@ -402,9 +402,6 @@ def _certify_matrices(silos: Sequence[LocalFunction], largest: float, theorem: s
     )
 
 
-_SCORES = "C15"
-
-
 def score_differences(
     *, score_bound: float, n_records: int, protection: Protection, is_noise_shared: bool = False
 ) -> Certificate:
@@ -432,7 +429,7 @@ def score_differences(
     return Certificate(
         bound=changed * (2 * top if is_replaced else top),
         protection=replace(protection, view=View.PUBLIC if is_noise_shared else View.EAVESDROPPER, colluders=None),
-        theorem=_SCORES,
+        theorem="C15",
         assumptions=(
             neighbour_text(protection),
             *((PERSON_WEIGHTS,) if unit is Unit.PERSON else ()),
@@ -442,17 +439,3 @@ def score_differences(
             *((TRUSTED_SUM,) if is_noise_shared else ()),
         ),
     )
-
-
-def scores_on_grid(certificate: Certificate, *, grid: float, scores: int, shares: Shares | None = None) -> Certificate:
-    """Return the certificate of the sums as they leave, with noise on a grid (C8), or in shares of it (C12).
-
-    >>> plain = score_differences(score_bound=0.5, n_records=100, protection=Protection())
-    >>> scores_on_grid(plain, grid=0.25, scores=4).bound
-    1.5
-    """
-    if certificate.theorem != _SCORES:
-        raise InputError(f"scores_on_grid is for the certificate of scores, got {certificate.theorem}.")
-    if shares is not None:
-        return masked_sum(certificate, shares=shares, grid=grid, dimension=scores)
-    return secure_grid(certificate, grid=grid, dimension=scores)
