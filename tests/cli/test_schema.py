@@ -98,3 +98,17 @@ def test_a_number_that_was_declared_as_two_classes_can_be_one(study):
     known = {"age": (0, 120), "pressure": (50, 250)}
     with pytest.raises(InputError, match="loss='huber'"):
         dpadmm.fit(frame, "pressure", schema=known, epsilon=1, delta=1e-5)
+
+
+def test_notes_about_a_file_that_is_split_name_the_silo(cli, study, tmp_path):
+    """Its number: its name may be a person's."""
+    frame = pd.read_csv(study.files[0]).astype(object)
+    frame["ward"] = np.where(np.arange(len(frame)) % 2, "Ms Smith", "Mr Jones")
+    frame.loc[:3, "age"] = ""
+    frame.to_csv(tmp_path / "split.csv", index=False)
+    args = ("--split-by", "ward", "--missing", "fill")
+    checked = cli.run("schema", "check", study.schema, str(tmp_path / "split.csv"), *args)
+    assert checked.exit_code == 0, checked.output
+    notes = [line for line in checked.stderr.splitlines() if "'age'" in line]
+    assert [f"(silo {number})" in note for number, note in enumerate(notes, start=1)] == [True, True]
+    assert "Smith" not in checked.stderr

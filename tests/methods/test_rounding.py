@@ -21,6 +21,7 @@ from dpadmm.methods.fixed_point.coordinate_descent import CoordinateDescent
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.methods.linearised import LinearisedADMM
 from dpadmm.methods.noisy_gradients import NoisyGradients
+from dpadmm.methods.preconditioned import PreconditionedGradients, PreconditionedSilos
 from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
@@ -300,9 +301,11 @@ def test_a_matrix_counts_rows_twice_and_the_sum_over_silos(silos):
     setting = Setting(Problem.of(functions), 1, 0.0)
     facts = ReleaseFacts((100,) * silos, ONE_RECORD, is_pooled=True)
     (row,) = plan_curvature(setting, Target(1.0, 1e-5), facts, 2, is_secure=False).releases.values()
-    bound, size = next(iter(row.values())).bound, functions.constants.record_curvature
+    curvature, size = next(iter(row.values())).bound, functions.constants.record_curvature
+    ((_, moments, _),) = PreconditionedGradients().certificates(setting)
+    alone = min(matrix.bound for _, matrix, _ in PreconditionedSilos().certificates(setting))
     rounded = rounding_share(most_additions(100, 5)) * (1 + 2 * MOST_SHIFT) ** 2 * size / silos
-    total = rounding_share(silos + 1) * size if silos > 1 else 0.0
-    assert bound >= math.sqrt(2) * size / (100 * silos) + 2 * (
-        rounded + 0.999 * total + 2.0**-38 * size / (100 * silos)
-    )
+    total = 0.999 * rounding_share(silos + 1) * size if silos > 1 else 0.0
+    least = math.sqrt(2) * size / (100 * silos) + 2 * (rounded + 2.0**-38 * size / (100 * silos))
+    assert alone >= least
+    assert min(curvature, moments.bound) >= least + 2 * total

@@ -128,7 +128,7 @@ def _checked_sizes(
     is_quiet: bool,
 ) -> dict[str, int]:
     """Return how many rows of each silo can be used; check all tables before any is refused."""
-    from dpadmm.data.tables import SiloTable, read_silos, screen_cells, silo_names
+    from dpadmm.data.tables import SiloTable, read_silos, silo_names
 
     tables: dict[str, SiloTable] = {}
     sizes: dict[str, int] = {}
@@ -146,7 +146,7 @@ def _checked_sizes(
         print_reading({each.where: each.written for each in tables.values()})
     for name, table in tables.items():
         try:
-            cells = screen_cells(schema, table.frame, table.where, screening)
+            cells = table.screened(schema, screening)
         except InputError as problem:
             faults.append(str(problem))
         else:

@@ -324,12 +324,14 @@ def check_split(split_by: str | None, schema: Schema) -> None:
 class SiloTable:
     """The rows of one silo; their index counts the rows of the file they came from, which `where` names.
 
-    written: how that file was read. hashed: what a ledger knows of the columns, as soon as it is computed.
+    written: how that file was read. part: which silo it is of a file that is split, for messages. hashed: what a ledger
+    knows of the columns, as soon as it is computed.
     """
 
     frame: pd.DataFrame = field(repr=False)
     where: str
     written: TableFormat = _ANY
+    part: str = ""
     hashed: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -342,7 +344,7 @@ class SiloTable:
     ) -> ScreenedCells:
         """Return the rows, checked; kept: the numbers of those that are used."""
         frame = self.frame if kept is None else self.frame.iloc[kept]
-        return screen_cells(schema, frame, self.where, screening, may_be_empty=may_be_empty)
+        return screen_cells(schema, frame, self.where + self.part, screening, may_be_empty=may_be_empty)
 
     def ledger_columns(self, name: str, persons: NDArray[np.intp] | None = None) -> SiloColumns:
         """Return the table as a ledger knows it, see `cells_for_ledger`; persons: whose each row is."""
@@ -407,7 +409,10 @@ def arrange_silos(
         return dict(tables)
     (whole,) = tables.values()
     parts = split_table(whole.frame, split_by, whole.where)
-    return {name: replace(whole, frame=part.drop(columns=split_by)) for name, part in parts.items()}
+    return {
+        name: replace(whole, frame=part.drop(columns=split_by), part=f" (silo {number})")
+        for number, (name, part) in enumerate(parts.items(), start=1)
+    }
 
 
 def _check_one(tables: Sized, split_by: str | None) -> None:

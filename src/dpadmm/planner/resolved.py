@@ -307,7 +307,9 @@ class ResolvedSettings:
         if choice == "auto":
             choice = "huber" if is_real else "logistic"
         if (choice in REAL_LOSSES) is not is_real:
-            kind, fitting = ("a number", "huber or poisson") if is_real else ("classes", "logistic or svm")
+            kind, fitting = (
+                ("a number", "huber or poisson") if is_real else ("classes", "logistic or svm, or a label with bounds")
+            )
             raise InputError(
                 f"{option_name('loss', choice)} does not fit: the schema's label has {kind}. Use {fitting}."
             )
