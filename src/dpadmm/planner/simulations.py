@@ -145,7 +145,7 @@ def shrink_table(table: TableShape, width: int) -> TableShape:
     """Return a table of about the same kind whose rows have at most `width` features, each column at least one.
 
     >>> shrink_table(TableShape(6, (7, 16, 7, 14, 6, 5, 2, 41)), 50)
-    TableShape(n_numeric=2, categories=(19, 7, 6, 3, 3, 2, 2, 2), counts=94)
+    TableShape(n_numeric=2, categories=(19, 7, 6, 3, 3, 2, 2, 2), counts=94, n_targets=0)
     """
     whole = table.n_numeric + sum(table.categories)
     if whole <= width:

@@ -578,7 +578,7 @@ class Poisson:
     >>> loss.slope_bound, round(loss.curvature_bound, 4)
     (3.0, 1.3711)
     >>> loss.slope(np.log([1.5]), np.array([9.0])).round(4).tolist()
-    [-1.6181]
+    [-1.5898]
     """
 
     ceiling: int = 5

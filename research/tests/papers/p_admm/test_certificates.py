@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 from tests.contracts.local_facts import of
-from tests.privacy.certificates.conftest import ball, solve
+from tests.privacy.certificates.models import ball, solve
 
 from dpadmm.privacy.certificates.local import p_admm
 from dpadmm_research.papers.p_admm.certificates import logistic_gradient_gap, own_iterate_p_admm, p_admm_logistic
