@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dpadmm.data.columns import class_shares, describe_class_weights, name_classes, weights_by_class
-from dpadmm.data.encoding import RowEncoding
+from dpadmm.data.columns import class_shares, describe_class_weights, name_classes
+from dpadmm.data.encoding import LabelUse, RowEncoding
 from dpadmm.data.profile import ProfileForm, ReleasedProfile
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
@@ -216,26 +216,19 @@ class Dataset:
         labels = [part.labels for part in self.rows if part.labels is not None]
         if (centre, scale) != (0.0, 1.0):
             labels = [(each - centre) / scale for each in labels]
+        uses = [LabelUse(number if n_models > 1 else None, self.class_shares) for number in range(n_models)]
         if len(labels) < len(self.rows):
-            from dpadmm.data.encoded import LabelUse, encoded_silos  # late: they read Parquet
+            from dpadmm.data.encoded import encoded_silos  # late: they read Parquet
             from dpadmm.data.parquet import StreamedRows
 
             names = tuple(self.names or (f"silo {i}" for i in range(len(self.rows))))
             nominal = None if self.nominal is None else np.array(self.nominal, dtype=np.int64)
-            uses = [LabelUse(number if n_models > 1 else None, self.class_shares) for number in range(n_models)]
             parts = tuple(part for part in self.rows if isinstance(part, StreamedRows))
             return encoded_silos(parts, encoding, norm, names, nominal, uses)
         features = [part.rows(encoding) for part in self.rows]
-        weights = None
-        if self.class_shares is not None:
-            weights = np.concatenate([weights_by_class(each, self.class_shares) for each in labels])
-        made: list[Silos | SiloStream] = []
-        for number in range(n_models):
-            own = labels if n_models == 1 else [np.where(each == number, 1.0, -1.0) for each in labels]
-            facts, long = (self.names, self.nominal, self.people), encoding.keeps_length
-            silos = Silos.from_parts(features, own, norm, *facts, is_copied=False, weighs_long_rows=long)
-            made.append(silos if weights is None else replace(silos, row_weights=weights))
-        return made
+        facts, long = (self.names, self.nominal, self.people), encoding.keeps_length
+        silos = Silos.from_parts(features, labels, norm, *facts, is_copied=False, weighs_long_rows=long)
+        return [use.of(silos) for use in uses]
 
 
 def ledger_columns(

@@ -21,8 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from dpadmm.checks import option_name
-from dpadmm.data.columns import weights_by_class
-from dpadmm.data.encoding import RowEncoding
+from dpadmm.data.encoding import LabelUse, RowEncoding
 from dpadmm.data.parquet import BatchReader, ParquetTable, StreamedRows, StreamedTable, TablePart
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError, raise_alone
@@ -30,25 +29,6 @@ from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.silos import PairwiseSum, Silos, as_kernels_need, dense, is_small, row_bounds, stack_rows
 from dpadmm.problems.streams import BatchTask, SiloStream
-
-
-@dataclass(frozen=True)
-class LabelUse:
-    """What becomes of a label. rest_of: of numbers of classes, +1 for this one and -1 for the rest.
-
-    class_shares: what rows count by their class.
-    """
-
-    rest_of: int | None = None
-    class_shares: tuple[float, ...] | None = None
-
-    def weights(self, labels: Floats) -> Floats | None:
-        """Return what each row counts."""
-        return None if self.class_shares is None else weights_by_class(labels, self.class_shares)
-
-    def labels(self, labels: Floats) -> Floats:
-        """Return the labels of the problem."""
-        return labels if self.rest_of is None else np.where(labels == self.rest_of, 1.0, -1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,10 +90,8 @@ class EncodedBlock:
     def labelled(self, use: LabelUse) -> Silos:
         """Return the rows with the labels of a use; the rows are shared."""
         if use not in self._labelled:
-            labels = self._silos.labels
-            made = replace(self._silos, labels=use.labels(labels), row_weights=use.weights(labels))
-            vars(made).update(is_small=self._source.is_small)
-            self._labelled[use] = made
+            self._labelled[use] = use.of(self._silos)
+            vars(self._labelled[use]).update(is_small=self._source.is_small)
         return self._labelled[use]
 
 
@@ -141,7 +119,7 @@ class ParquetStream(SiloStream):
     row_norm: float
     names: tuple[str, ...]
     nominal: Ints | None = None
-    use: LabelUse = LabelUse()
+    use: LabelUse = field(default_factory=LabelUse)
     is_small: bool = False
     blocks: dict[tuple[int, int, int], RowBlock] = field(default_factory=dict, repr=False)
 
@@ -337,5 +315,5 @@ def encoded_silos(
         return [ParquetStream(tuple(parts), encoding, row_norm, names, nominal, use, small, blocks) for use in uses]
     rows, labels = _mapped_rows(parts, encoding, row_norm, parts[0].workers.scratch)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    facts, long = (offsets, row_norm, names, nominal, None), encoding.keeps_length
-    return [Silos(rows, use.labels(labels), *facts, use.weights(labels), weighs_long_rows=long) for use in uses]
+    silos = Silos(rows, labels, offsets, row_norm, names, nominal, weighs_long_rows=encoding.keeps_length)
+    return [use.of(silos) for use in uses]

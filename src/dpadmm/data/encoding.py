@@ -14,7 +14,7 @@ were released before (`dpadmm.data.profile`): one row's encoding does not depend
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -25,11 +25,11 @@ from scipy import sparse
 from dpadmm import checks
 from dpadmm.checks import safe_repr
 from dpadmm.data.cells import Cells, Mask
-from dpadmm.data.columns import Column, ColumnScale
+from dpadmm.data.columns import Column, ColumnScale, weights_by_class
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.centred import CentredRows
-from dpadmm.problems.silos import MOST_SHIFT, dense
+from dpadmm.problems.silos import MOST_SHIFT, Silos, dense
 
 CONSTANT = 0.3
 """k, the constant feature that stands for the intercept, for rows of norm 1; in proportion for rows of other norms."""
@@ -364,3 +364,25 @@ def box_of(bounds: Any, n_features: int) -> tuple[Floats, Floats]:
     if not np.all((high / 2 - low / 2 < _HUGE) & (high / 2 - low / 2 > _TINY)):
         raise InputError(f"feature_bounds must be between {_TINY:g} and {_HUGE:g} apart. Rescale the features.")
     return low, high
+
+
+@dataclass(frozen=True)
+class LabelUse:
+    """What becomes of a label. rest_of: of numbers of classes, +1 for this one and -1 for the rest.
+
+    class_shares: what rows count by their class.
+    """
+
+    rest_of: int | None = None
+    class_shares: tuple[float, ...] | None = None
+
+    def of(self, silos: Silos) -> Silos:
+        """Return the silos with the labels and weights of a problem; the rows are shared."""
+        if self == LabelUse():
+            return silos
+        labels, shares = silos.labels, self.class_shares
+        return replace(
+            silos,
+            labels=labels if self.rest_of is None else np.where(labels == self.rest_of, 1.0, -1.0),
+            row_weights=None if shares is None else weights_by_class(labels, shares),
+        )

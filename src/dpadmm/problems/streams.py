@@ -138,17 +138,13 @@ class StreamedRisk(MeanLosses):
         totals = self.totals([GradientSum(self.loss, point) for point in self._points(w)])
         return self._means(totals, w.shape[1:]) + self.mu * w
 
-    def bends(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return the gradients (N, d) and Hessians (N, d, d) at one point each (N, d), in one pass; no softmax."""
+    def hessian(self, agent: int, w: Floats) -> Floats:
+        """Return the Hessian of one agent's function at one point w (d,), in a pass over its rows; no softmax."""
         if isinstance(self.loss, Softmax):
             raise InputError("Hessians are formed for losses of one score only.")
-        totals = self.totals([CurvatureSum(self.loss, point) for point in points])
-        found = self._means(totals, (self.dimension, 1 + self.dimension))
-        return found[:, :, 0] + self.mu * points, found[:, :, 1:] + self.mu * np.eye(self.dimension)
-
-    def hessian(self, agent: int, w: Floats) -> Floats:
-        """Return the Hessian of one agent's function at one point w (d,), in a pass over its rows."""
-        return self.take(np.array([agent])).bends(w[None])[1][0]
+        own = self.take(np.array([agent]))
+        found = own._means(own.totals([CurvatureSum(self.loss, w)]), (self.dimension, 1 + self.dimension))
+        return np.asarray(found[0, :, 1:] + self.mu * np.eye(self.dimension))
 
     def _points(self, w: Floats) -> list[Floats]:
         return [w[i if len(w) > 1 else 0] for i in range(self.n_agents)]

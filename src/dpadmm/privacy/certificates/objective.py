@@ -135,15 +135,7 @@ def r_admm(odd: Certificate) -> Certificate:
 def m_admm(tilted: Certificate) -> Certificate:
     """C2 for penalty perturbation: that of `dvp` with this round's penalty eta_i(t).
 
-    The certificate is about the linear term `b = 2 eta_i deg e`: release it with the rate `m_admm_linear_rate`.
+    The certificate is about the linear term `b = 2 eta_i deg e`. Where e has the rate alpha, b has
+    `alpha/(2 eta_i deg)`.
     """
     return replace(tilted, theorem="C2 (penalty noise as a linear term)")
-
-
-def m_admm_linear_rate(rate: float, *, penalty: float, degree: int) -> float:
-    """Rate of the linear term `2 eta_i deg e` when e has density proportional to `exp(-rate ||e||)`.
-
-    >>> m_admm_linear_rate(6.0, penalty=0.5, degree=3)
-    2.0
-    """
-    return checks.positive("rate", rate) / edge_curvature(edge_penalty=penalty, degree=degree)
