@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 INTERCEPT = "(intercept)"
-_LIFTED, _FADING, _LOWEST = 5.0, 0.8, 0.25  # chosen by simulation (C14)
+_LIFTED, _FADING, _LOWEST = 5.0, 0.8, 0.25  # chosen by simulation: research/docs/coverage.md
 _SHARED = 0.5  # of the largest part in a direction: that is said to be shared
 _LINKED = 2.5  # standard deviations of the noise in a dependence on a removed contrast
 _HELD = 1.0  # log-odds, or deviations of a number, by which the coefficient of a removed category may be off
