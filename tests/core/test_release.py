@@ -89,6 +89,16 @@ def held(tmp_path):
         yield ledger.confirm(DATA)
 
 
+class Adding(Bare):
+    """Noise that is always the same."""
+
+    def __init__(self, noise):
+        self.noise = noise
+
+    def perturb(self, values, releases, draw):
+        return values + self.noise
+
+
 class TestSumsOnAGrid:
     """Messages are rounded, then added as whole numbers: rounding costs what C8 counts, whatever the others send."""
 
@@ -111,6 +121,27 @@ class TestSumsOnAGrid:
         whole = np.array([2**60, 1, 2**40 + 3, -(2**60)])
         messages = np.repeat(whole[:, None, None], 2, axis=1) * grid
         assert (PlannedNoise(plan, Bare()).total(*place, messages) / grid).ravel().tolist() == [2**40 + 4] * 2
+
+    @pytest.mark.parametrize("total", [2**40 - 1, 2**41 + 7, 2**53 - 1, 2**60 - 1, -(2**60)])
+    def test_what_leaves_depends_on_the_sum_with_its_noise_alone(self, total):
+        """A sum that is one grid larger, with noise that is one smaller, is the same release, to its last digit."""
+        plan = planned()
+        ((place, row),) = plan.releases.items()
+        grid = row[COORDINATOR].certificate.grid
+
+        def released(whole, noise):
+            messages = np.repeat(np.array([whole // 2**30 * 2**30, whole % 2**30])[:, None, None], 2, axis=1) * grid
+            return PlannedNoise(plan, Adding(noise * grid)).total(*place, messages).tolist()
+
+        for noise in (0, 1, 129, 12345, -(2**27)):
+            assert released(total, noise) == released(total + 1, noise - 1)
+
+    def test_a_sum_beyond_64_bits_is_refused(self):
+        plan = planned()
+        ((place, row),) = plan.releases.items()
+        grid = row[COORDINATOR].certificate.grid
+        with pytest.raises(InputError, match="2\\^62"):
+            PlannedNoise(plan, SecureSampler()).total(*place, np.full((4, 2, 1), 2.0**61 * grid))
 
     @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
     def test_what_does_not_fit_is_refused(self, value):
