@@ -4,6 +4,7 @@ import pickle
 from contextlib import nullcontext
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -51,13 +52,10 @@ class Count:
     growing: Any = None
 
     def noise_plan(self, facts, is_secure):
-        def certify(n):
-            who = facts.protection
-            return column_profile(n_numeric=0, n_categorical=1, n_records=n, protection=who, is_noise_shared=True)
-
-        def on_grid(certificate, grid):
-            return profile_on_grid(certificate, grid=grid, n_bins=2, shares=facts.shares)
-
+        certify = partial(
+            column_profile, n_numeric=0, n_categorical=1, protection=facts.protection, is_noise_shared=True
+        )
+        on_grid = partial(profile_on_grid, n_bins=2, shares=facts.shares)
         target = TARGET
         if self.growing is not None:
             self.growing.append(None)

@@ -315,18 +315,18 @@ def plan_sum(
     k: int,
     target: Target | PureTarget,
     facts: ReleaseFacts,
-    certify: Callable[[int], Certificate],
+    certify: Callable[..., Certificate],
     on_grid: Callable[[Certificate, float], Certificate],
     *,
     is_secure: bool,
 ) -> NoisePlan:
     """Return the releases of one sum, sent in round k, that spend the target.
 
-    certify: the certificate of a silo of so many records, or of all of them. on_grid: the same on a grid. Pure epsilon
+    certify: the certificate of a silo of `n_records`, or of all of them. on_grid: the same on a grid. Pure epsilon
     gets one discrete Laplace noise on every entry of the sum over all silos.
     """
     sizes = [sum(facts.sizes)] if facts.is_pooled else facts.sizes
-    certificates = [certify(n) for n in sizes]
+    certificates = [certify(n_records=n) for n in sizes]
     if isinstance(target, PureTarget):
         (certificate,) = certificates
         placed = on_grid(certificate, grid_for(certificate.bound / target.epsilon))

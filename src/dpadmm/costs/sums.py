@@ -33,7 +33,7 @@ class LinearTerms:
         """Return the release of the sum."""
         on_grid = partial(vector_on_grid, dimension=self.dimension, shares=facts.shares)
         certificate = linear_sum(distance=self.distance)
-        return plan_sum(self.kind, 1, self.target, facts, lambda _: certificate, on_grid, is_secure=is_secure)
+        return plan_sum(self.kind, 1, self.target, facts, lambda n_records: certificate, on_grid, is_secure=is_secure)
 
     def values(self, source: Any, released: Mapping[str, Any]) -> Floats:
         """Return every agent's q_i."""

@@ -300,6 +300,8 @@ class PrivateLinearModel(PrivateEstimator):
         """Keep the model, and what users of scikit-learn look for in it."""
         self.released_ = model
         self.coef_, self.intercept_ = coefficients_in_units(model)
+        if model.schema.label.is_real:
+            self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
 
     def _warn(self, settings: ResolvedSettings, dataset: Dataset, plan: Plan) -> None:
         """Say what the user should know; every word of it is public."""

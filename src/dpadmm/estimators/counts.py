@@ -9,7 +9,6 @@ from sklearn.base import RegressorMixin
 
 from dpadmm import checks
 from dpadmm.core.dataset import Dataset
-from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import RealLabel
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
@@ -129,10 +128,6 @@ class PrivatePoissonRegressor(RegressorMixin, PrivateLinearModel):  # type: igno
         counts, ceiling = np.asarray(target, dtype=np.float64), self._loss().ceiling
         label, note = RealLabel("label", 0, ceiling), f"counts above {ceiling} count as {ceiling}, a public ceiling"
         return array_dataset(self, table, counts, label, label.encode(counts), owners, note), np.array(())
-
-    def _keep(self, model: ReleasedModel, classes: NDArray[Any]) -> None:
-        super()._keep(model, classes)
-        self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
 
     def predict(self, X: Any, exposure: Any = None) -> Floats:
         """Return the expected counts, over an exposure of 1 where none is given; NaN for a blanked row of a table."""

@@ -9,7 +9,6 @@ from sklearn.base import RegressorMixin
 
 from dpadmm import checks
 from dpadmm.core.dataset import Dataset
-from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import RealLabel
 from dpadmm.data.encoding import target_range
 from dpadmm.estimators.base import PrivateLinearModel
@@ -84,10 +83,6 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
             )
         label, note = RealLabel("label", low, high), f"targets are clipped to the public bounds {low:g} to {high:g}"
         return array_dataset(self, table, target, label, label.encode(target), owners, note), np.array(())
-
-    def _keep(self, model: ReleasedModel, classes: NDArray[Any]) -> None:
-        super()._keep(model, classes)
-        self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
 
     def predict(self, X: Any) -> Floats:
         """Return `X coef + intercept`; of a table with a schema within the label's bounds, NaN for a blanked row."""

@@ -9,6 +9,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -178,22 +179,19 @@ def release_counts(
 ) -> NoisySum:
     """Release the counts of all rows. counts: of some rows, each in at most one cell of every histogram."""
     people = request.protection
-
-    def certify(n_records: int) -> Certificate:
-        return cell_counts(
-            n_records=n_records,
-            histograms=histograms,
-            unit=people.unit,
-            records_per_person=people.records_per_person,
-            silos_per_person=people.silos_per_person,
-        )
-
+    certify = partial(
+        cell_counts,
+        histograms=histograms,
+        unit=people.unit,
+        records_per_person=people.records_per_person,
+        silos_per_person=people.silos_per_person,
+    )
     return _release(counts, certify, request, rows, subject)
 
 
 def _release(
     values: Callable[[Ints], Floats],
-    certify: Callable[[int], Certificate],
+    certify: Callable[..., Certificate],
     request: FigureRequest,
     rows: CountedRows,
     subject: str,
@@ -386,14 +384,12 @@ def release_mean(values: Floats, most: float, request: FigureRequest, rows: Coun
             "The targets or predictions contain values that are not finite. Replace them with a public constant."
         )
     whole, people = np.rint(np.minimum(values / most, 1.0) * STEPS).astype(np.int64), request.protection
-
-    def certify(n_records: int) -> Certificate:
-        return bounded_sum(
-            n_records=n_records,
-            norm=Norm.L1 if isinstance(request.target, PureTarget) else Norm.L2,
-            records_per_person=people.records_per_person,
-            silos_per_person=people.silos_per_person,
-        )
+    certify = partial(
+        bounded_sum,
+        norm=Norm.L1 if isinstance(request.target, PureTarget) else Norm.L2,
+        records_per_person=people.records_per_person,
+        silos_per_person=people.silos_per_person,
+    )
 
     def total(part: Ints) -> Floats:
         return np.array([int(whole[part].sum()) / STEPS])

@@ -19,7 +19,6 @@ from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.plan import NoisePlan, vector_on_grid
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import score_differences
-from dpadmm.privacy.protection import Certificate
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import AnyLoss, LabelKind, LinkedLoss, Loss, Poisson, Softmax
 from dpadmm.problems.silos import Silos
@@ -71,15 +70,12 @@ class CandidateScores:
 
     def noise_plan(self, facts: ReleaseFacts, is_secure: bool) -> NoisePlan:
         """Return the releases of the scores."""
-
-        def certify(n_records: int) -> Certificate:
-            return score_differences(
-                score_bound=self.score_bound,
-                n_records=n_records,
-                protection=facts.protection,
-                is_noise_shared=facts.is_pooled,
-            )
-
+        certify = partial(
+            score_differences,
+            score_bound=self.score_bound,
+            protection=facts.protection,
+            is_noise_shared=facts.is_pooled,
+        )
         on_grid = partial(vector_on_grid, dimension=len(self.runs), shares=facts.shares)
         return plan_sum(SCORES, self.round, self.target, facts, certify, on_grid, is_secure=is_secure)
 

@@ -11,7 +11,6 @@ from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import column_profile, profile_on_grid
-from dpadmm.privacy.protection import Certificate
 from dpadmm.problems.arrays import Floats
 
 if TYPE_CHECKING:  # it reads tables, and accounting does without
@@ -55,16 +54,13 @@ class ColumnProfile:
 
     def noise_plan(self, facts: ReleaseFacts, is_secure: bool) -> NoisePlan:
         """Return the releases of the round."""
-
-        def certify(n_records: int) -> Certificate:
-            return column_profile(
-                n_numeric=self.n_numeric,
-                n_categorical=self.n_categorical,
-                n_records=n_records,
-                protection=facts.protection,
-                is_noise_shared=facts.is_pooled,
-            )
-
+        certify = partial(
+            column_profile,
+            n_numeric=self.n_numeric,
+            n_categorical=self.n_categorical,
+            protection=facts.protection,
+            is_noise_shared=facts.is_pooled,
+        )
         on_grid = partial(profile_on_grid, n_bins=self.size, shares=facts.shares)
         return plan_sum(self.kind, self.round, self.target, facts, certify, on_grid, is_secure=is_secure)
 

@@ -160,20 +160,14 @@ class ScoreProducts(Curvature):
 def plan_curvature(setting: Setting, target: Target, facts: ReleaseFacts, k: int, is_secure: bool) -> NoisePlan:
     """Return the release of a curvature in round k, from public facts alone."""
     size = setting.problem.functions.constants.record_curvature
-
-    def certify(silos: Sequence[LocalFunction]) -> Certificate:
-        return curvature_sum(silos, record_curvature=size)
-
+    certify = partial(curvature_sum, record_curvature=size)
     return _plan_matrix(setting, target, CURVATURE, certify, size, facts, k, is_secure)
 
 
 def plan_products(setting: Setting, target: Target, facts: ReleaseFacts, k: int, is_secure: bool) -> NoisePlan:
     """Return the release of the products of gradients in round k, from public facts alone."""
     gradient = setting.problem.functions.constants.record_gradient
-
-    def certify(silos: Sequence[LocalFunction]) -> Certificate:
-        return score_products(silos, record_gradient=gradient)
-
+    certify = partial(score_products, record_gradient=gradient)
     return _plan_matrix(setting, target, PRODUCTS, certify, gradient**2, facts, k, is_secure)
 
 
@@ -193,7 +187,7 @@ def _plan_matrix(
 
     certified = certify(with_rounding_of_sum(silos, size=size))
     on_grid = partial(vector_on_grid, dimension=packed_size(d), shares=facts.shares)
-    return plan_sum(kind, k, target, facts, lambda _: certified, on_grid, is_secure=is_secure)
+    return plan_sum(kind, k, target, facts, lambda n_records: certified, on_grid, is_secure=is_secure)
 
 
 def curvature_messages(problem: Problem, points: Floats) -> Floats:
